@@ -59,8 +59,6 @@ typedef struct rank_events {
   int64_t first, end;
 } rank_events;
 
-enum { EXCHANGE_WINDOW = 1 << 18 };
-
 // Has the operation summaries, whose times are known?
 bool schedule_chains(const predicted_program *p, int op);
 

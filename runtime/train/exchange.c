@@ -4,8 +4,7 @@
 
 #include "runtime/train/trainer_parts.h"
 
-// numbers that are received at a time, and that one task adds
-enum { WINDOW = 1 << 18, SLICE = 1 << 14 };
+enum { SLICE = 1 << 14 };          // numbers that one task adds
 enum { WINDOW_OF_GPU = 1 << 22 };  // that are received at a time from another GPU
 
 rec_status exchange_check(const trainer *t) {
@@ -45,12 +44,13 @@ rec_status exchange_new(trainer *t, int64_t widest) {
       t, (in->share.segments + 1) * ranks_time_count(t->ranks) + in->share.all.segments,
       sizeof *in->exchange.moves);
   if (in->exchange.direct) return new_window_there(t, least_of(block, WINDOW_OF_GPU) * bytes);
-  in->exchange.sends = trainer_list(t, block / WINDOW + 1, sizeof(message *));
-  for (int i = 0; i < 2; i++) in->exchange.windows_of[i] = trainer_list(t, WINDOW, (size_t)bytes);
-  t->memory.gradients += 2 * WINDOW * bytes;
+  in->exchange.sends = trainer_list(t, block / EXCHANGE_WINDOW + 1, sizeof(message *));
+  for (int i = 0; i < 2; i++)
+    in->exchange.windows_of[i] = trainer_list(t, EXCHANGE_WINDOW, (size_t)bytes);
+  t->memory.gradients += 2 * EXCHANGE_WINDOW * bytes;
   if (compute_is_host(t->of.where)) return REC_OK;
   in->exchange.sent_block = trainer_list(t, block, (size_t)bytes);
-  return new_window_there(t, WINDOW * bytes);
+  return new_window_there(t, EXCHANGE_WINDOW * bytes);
 }
 
 void exchange_squares(trainer *t) {
@@ -82,8 +82,8 @@ static rec_status send_windows(trainer *t, int to, int tag, char *from, number_r
     if (status) return status;
     from = t->in->exchange.sent_block;
   }
-  for (int64_t done = 0; done < n.count; done += WINDOW) {
-    int64_t part = n.count - done < WINDOW ? n.count - done : WINDOW;
+  for (int64_t done = 0; done < n.count; done += EXCHANGE_WINDOW) {
+    int64_t part = n.count - done < EXCHANGE_WINDOW ? n.count - done : EXCHANGE_WINDOW;
     t->in->exchange.sends[(*count)++] = ranks_send(t->ranks, to, MESSAGE_GRADIENTS, tag,
                                                    from + (n.place + done) * size, part * size);
   }
@@ -117,10 +117,11 @@ static rec_status add_window(window *w) {
 }
 
 static message *receive_window(trainer *t, int from, int tag, number_range n, int64_t first) {
-  int64_t size = t->of.n->element_size, count = n.count - first < WINDOW ? n.count - first : WINDOW;
+  int64_t size = t->of.n->element_size,
+          count = n.count - first < EXCHANGE_WINDOW ? n.count - first : EXCHANGE_WINDOW;
   if (count <= 0) return NULL;
   return ranks_receive(t->ranks, from, MESSAGE_GRADIENTS, tag,
-                       t->in->exchange.windows_of[first / WINDOW % 2], count * size);
+                       t->in->exchange.windows_of[first / EXCHANGE_WINDOW % 2], count * size);
 }
 
 // Adds what the other rank has of some numbers. One window is on its way while the one before it is
@@ -128,12 +129,12 @@ static message *receive_window(trainer *t, int from, int tag, number_range n, in
 static rec_status add_windows(trainer *t, int from, int tag, char *sum, number_range n) {
   rec_status status = REC_OK;
   message *next = receive_window(t, from, tag, n, 0);
-  for (int64_t done = 0; done < n.count; done += WINDOW) {
+  for (int64_t done = 0; done < n.count; done += EXCHANGE_WINDOW) {
     message *now = next;
     window w = {t, sum + (n.place + done) * t->of.n->element_size,
-                t->in->exchange.windows_of[done / WINDOW % 2],
-                n.count - done < WINDOW ? n.count - done : WINDOW};
-    next = receive_window(t, from, tag, n, done + WINDOW);
+                t->in->exchange.windows_of[done / EXCHANGE_WINDOW % 2],
+                n.count - done < EXCHANGE_WINDOW ? n.count - done : EXCHANGE_WINDOW};
+    next = receive_window(t, from, tag, n, done + EXCHANGE_WINDOW);
     ranks_wait(t->ranks, now, trainer_busy_with(t, "gradients"));
     if (!status) status = add_window(&w);
     spent_on_sums(t, w.count);

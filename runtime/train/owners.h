@@ -17,6 +17,9 @@
 
 #include <stdint.h>
 
+// Numbers of a gradient in a message between hosts.
+enum { EXCHANGE_WINDOW = 1 << 18 };
+
 // The ranks as a grid, and the place of one.
 typedef struct owner_grid {
   int data_count, data;  // data_count: a power of two

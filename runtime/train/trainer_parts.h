@@ -182,13 +182,13 @@ void exchange_squares(trainer *t);
 // Finishes the sums of the gradients of each segment, for the pieces of this process and of those
 // that share its sequences.
 rec_status exchange_gradients(trainer *t);
-// Every rank receives the weights that the other data ranks have stepped. `gathered` says how the
-// same exchange among the time ranks ended. After a failure weights are sent all the same, for the
-// other ranks wait for them; the first failure is returned.
-rec_status exchange_weights(trainer *t, rec_status gathered);
-// Sends the own stepped weights to some other ranks and receives theirs. `failed`: a failure
-// before, which is treated as in exchange_weights.
-rec_status exchange_stepped(trainer *t, rec_status failed, number_range own,
+// Every rank receives the weights that the other data ranks have stepped. `status`: of the same
+// exchange among the time ranks. After a failure weights are sent all the same, for the other ranks
+// wait for them; the first failure is returned.
+rec_status exchange_weights(trainer *t, rec_status status);
+// Sends the own stepped weights to some other ranks and receives theirs. `status` is passed on as in
+// exchange_weights.
+rec_status exchange_stepped(trainer *t, rec_status status, number_range own,
                             const stepped_range *others, int count, int tag);
 // Moves a list of messages: from GPU to GPU, or between memories of the hosts.
 void exchange_list(trainer *t, const listed_message *list, int count, const char *what);
