@@ -103,7 +103,7 @@ static bool lies_in_memory(const planner *q, tile_id id) {
 static void find_sums_at_end(planner *q) {
   int count = q->program->values.count, *uses = ARENA_ARRAY(q->a, int, count);
   q->at_end = ARENA_ARRAY(q->a, int, count);
-  if (q->m->kind != MAP_LANES) return;
+  if (q->m->kind != MAP_LANES || q->program->time_axis < 0) return;
   for (tile_id id = 0; id < count; id++)
     for (int k = 0; q->p->values[id].needed && k < tile_arity(value(q, id)->op); k++)
       uses[value(q, id)->args[k]]++;

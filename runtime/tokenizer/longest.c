@@ -116,7 +116,7 @@ rec_status encode_longest(encoder *e, bool ends) {
     status = encoder_put(e, token);
     at += length;
   }
-  memmove(e->in.bytes, in->bytes + at, in->size - at);
+  if (at) memmove(e->in.bytes, in->bytes + at, in->size - at);
   e->in.size -= at;
   return status;
 }
