@@ -45,15 +45,20 @@ bool gpu_open(gpu *g) {
 }
 
 const char *gpu_ptx(const char *name) {
-  if (strcmp(name, "micro") == 0) return micro_ptx();
+  static char *micro;  // made once, and kept
+  if (strcmp(name, "micro") == 0) return micro ? micro : (micro = micro_ptx());
   const embedded_file *file = embedded_find(embedded_gpu_check, name);
   return file ? (const char *)file->data : NULL;
 }
 
-// The whole file, which is never freed; NULL: there is none.
-static char *read_cubin(const char *name) {
+// The whole file, kept to the end; NULL: there is none, or there were too many before it.
+static const char *read_cubin(const char *name) {
+  enum { MOST = 8 };
+  static char *kept[MOST];
+  static int count;
   char path[96], *bytes = NULL;
   long size = 0;
+  if (count == MOST) return NULL;
   snprintf(path, sizeof path, "cubins/%s.cubin", name);
   FILE *file = fopen(path, "rb");
   if (file && fseek(file, 0, SEEK_END) == 0) size = ftell(file);
@@ -61,7 +66,9 @@ static char *read_cubin(const char *name) {
   bool whole =
       bytes && fseek(file, 0, SEEK_SET) == 0 && fread(bytes, 1, (size_t)size, file) == (size_t)size;
   if (file) fclose(file);
-  return whole ? bytes : NULL;
+  if (whole) return kept[count++] = bytes;
+  free(bytes);
+  return NULL;
 }
 
 bool gpu_module(const gpu *g, const char *name, cuda_module *module) {
