@@ -43,7 +43,7 @@ typedef struct product {
 } product;
 
 // A lone row has as many sums at a time as a processor adds before the first is done.
-enum { MOST_ROWS = 8, MOST_VECTORS = 8, VECTORS_OF_ROWS = 4 };
+enum { SUMS_AT_A_TIME = 8, MOST_ROWS = 8, MOST_VECTORS = SUMS_AT_A_TIME, VECTORS_OF_ROWS = 4 };
 
 static int64_t in_parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
@@ -244,9 +244,14 @@ static void one_block(product *p, block *b) {
   close_sums(p, b, &sums);
 }
 
+// A rest of few rows has too few sums at a time: it shares the rows of the block before it.
 static void row_blocks(product *p, block b, int rows) {
   emitter *e = p->e;
-  int64_t whole = p->s.rows / rows * rows;
+  int64_t rest = p->s.rows % rows, whole = p->s.rows - rest;
+  if (whole && rest && rest * b.vectors < SUMS_AT_A_TIME) {
+    whole -= rows;
+    rest += rows;
+  }
   b.rows = rows;
   if (whole) {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), rows, "i");
@@ -254,10 +259,11 @@ static void row_blocks(product *p, block b, int rows) {
     one_block(p, &b);
     loop_end(e, &loop);
   }
-  if (p->s.rows > whole) {
-    b.rows = (int)(p->s.rows - whole);
-    b.i = integer(e, whole);
+  for (int64_t at = whole; at < p->s.rows; at += b.rows) {
+    b.rows = (int)in_parts(rest, at == whole ? in_parts(rest, rows) : 1);
+    b.i = integer(e, at);
     one_block(p, &b);
+    rest -= b.rows;
   }
 }
 
