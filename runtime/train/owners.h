@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-// Numbers of a gradient in a message between hosts.
+// The most numbers of a gradient in one message between hosts.
 enum { EXCHANGE_WINDOW = 1 << 18 };
 
 // The ranks as a grid, and the place of one.

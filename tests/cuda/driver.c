@@ -632,7 +632,7 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) 
   static loaded_kernel kernels[256];
   loaded_kernel *k = kernels;
   while (k->name && strcmp(k->name, name) != 0) k++;
-  if (!k->name) k->name = strdup(name);  // the caller's may end before
+  if (!k->name) k->name = strdup(name);  // the caller may free its own
   *(void **)&k->function = find_symbol(module, name);
   *(void **)&k->run = find_symbol(module, "simt_run");
   snprintf(entry, sizeof entry, "%s_param_0[", name);

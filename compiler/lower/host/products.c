@@ -42,7 +42,8 @@ typedef struct product {
   ir words;  // the columns of a block of b, as pairs
 } product;
 
-// A lone row has as many sums at a time as a processor adds before the first is done.
+// A processor begins SUMS_AT_A_TIME additions before the first is done. A lone row has as many
+// vectors.
 enum { SUMS_AT_A_TIME = 8, MOST_ROWS = 8, MOST_VECTORS = SUMS_AT_A_TIME, VECTORS_OF_ROWS = 4 };
 
 static int64_t in_parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
@@ -244,7 +245,8 @@ static void one_block(product *p, block *b) {
   close_sums(p, b, &sums);
 }
 
-// A rest of few rows has too few sums at a time: it shares the rows of the block before it.
+// A rest of few rows has too few sums at a time, so it shares the rows of the block before it: 32
+// rows are blocks of 6 6 6 6 4 4, not of 6 6 6 6 6 2.
 static void row_blocks(product *p, block b, int rows) {
   emitter *e = p->e;
   int64_t rest = p->s.rows % rows, whole = p->s.rows - rest;
@@ -259,9 +261,9 @@ static void row_blocks(product *p, block b, int rows) {
     one_block(p, &b);
     loop_end(e, &loop);
   }
-  for (int64_t at = whole; at < p->s.rows; at += b.rows) {
-    b.rows = (int)in_parts(rest, at == whole ? in_parts(rest, rows) : 1);
-    b.i = integer(e, at);
+  for (int64_t blocks = in_parts(rest, rows); blocks > 0; blocks--) {
+    b.rows = (int)in_parts(rest, blocks);
+    b.i = integer(e, p->s.rows - rest);
     one_block(p, &b);
     rest -= b.rows;
   }
