@@ -73,11 +73,11 @@ static bool is_row_product(const tile_program *p, const tile_value *v) {
   return (x & ~y) && (y & ~x);
 }
 
-// The entries that an operation goes over: those of its result and of its operands.
-static double operation_points(const tile_program *p, const tile_value *v) {
+// The axes that an operation goes over: those of its result and of its operands.
+static axis_set operation_axes(const tile_program *p, const tile_value *v) {
   axis_set axes = v->axes;
   for (int k = 0; k < tile_arity(v->op); k++) axes |= p->values.items[v->args[k]].axes;
-  return cost_elements(p, axes);
+  return axes;
 }
 
 // A product and its sum are one instruction.
@@ -112,7 +112,7 @@ static void count_value(const tile_program *p, const double *shares, tile_id id,
   const tile_value *v = &p->values.items[id];
   bool adds_up = v->op == TILE_ACCUMULATE;
   if (shares[id] == 0 && !adds_up) return;
-  double points = operation_points(p, v) * (adds_up ? 1 : shares[id]);
+  double points = cost_elements(p, operation_axes(p, v)) * (adds_up ? 1 : shares[id]);
   if (is_row_product(p, v)) {
     points /= lanes_filled(p, v);
     counts->of[COST_PRODUCT] += points;
@@ -147,22 +147,25 @@ static double working_set(arena *a, const tile_program *p, const double *shares,
   return numbers;
 }
 
-cost_counts cost_count(arena *a, const tile_program *p, axis_set instances, codegen_clone clone) {
-  const double *shares = cost_shares(a, p);
-  cost_counts run = {0};
-  for (int i = 0; i < p->values.count; i++) count_value(p, shares, i, &run);
-  for (int i = 0; i < p->values.count; i++)
-    if (is_nest_of_its_own(p->values.items[i].op))
-      run.of[COST_NEST] += shares[i] * cost_elements(p, instances);
+cost_counts cost_count(arena *a, const tile_program *p, axis_set instances, axis_set repeated,
+                       codegen_clone clone) {
+  double *shares = cost_shares(a, p);
   // The other half is for what passes through: tokens, states of other instances.
   double room = costs_of[clone].cache_kib / 2 * 1024 / sizeof(float);
-  run.of[COST_FAR] =
-      cost_elements(p, instances) * fmax(0, working_set(a, p, shares, instances) - room);
+  double beyond = fmax(0, working_set(a, p, shares, instances) - room);
+  cost_counts run = {.of[COST_FAR] = cost_elements(p, instances) * beyond};
+  for (int i = 0; i < p->values.count; i++) {
+    const tile_value *v = &p->values.items[i];
+    if (is_nest_of_its_own(v->op))
+      run.of[COST_NEST] += shares[i] * cost_elements(p, instances);
+    shares[i] *= cost_elements(p, repeated & ~operation_axes(p, v));
+    count_value(p, shares, i, &run);
+  }
   return cost_sum((cost_counts){0}, 1.0 / p->chunk, run);
 }
 
 double cost_of_run(arena *a, const tile_program *p, codegen_clone clone) {
-  cost_counts counts = cost_count(a, p, 0, clone);
+  cost_counts counts = cost_count(a, p, 0, 0, clone);
   counts.of[COST_FAR] = 0;
   return cost_of_counts(&counts, clone);
 }
@@ -229,7 +232,7 @@ cost_counts cost_count_fused(arena *a, const tile_program *p, bool opens) {
     const tile_value *v = &p->values.items[i];
     bool adds_up = v->op == TILE_ACCUMULATE;
     if (sections[i] != TILE_BODY && !adds_up) continue;
-    double points = operation_points(p, v);
+    double points = cost_elements(p, operation_axes(p, v));
     // Cotangents of more numbers than the state, such as those of a rank, lie in memory.
     cost_term plain = back && points > state ? COST_OPERATION : COST_INSTRUCTION;
     if (!fused[i]) add_operations(p, i, plain, points * (adds_up ? 3 : 1), &step);

@@ -29,8 +29,8 @@ double cost_of_counts(const cost_counts *counts, codegen_clone clone);
 cost_counts cost_sum(cost_counts x, double factor, cost_counts y);  // x + factor * y
 
 // A run of a program whose operations are loops of their own, with the axes that are cut into
-// instances.
-cost_counts cost_count(arena *a, const tile_program *program, axis_set instances,
+// instances. `repeated`: those of them whose instances compute apart what does not vary along them.
+cost_counts cost_count(arena *a, const tile_program *program, axis_set instances, axis_set repeated,
                        codegen_clone clone);
 // A step, forward or back, where an axis lies in lanes: few loops over the state, with all
 // operations fused. `opens`: sums that open a step are taken in the step before.

@@ -341,8 +341,8 @@ static schedule_alternative alternative(scheduler *s, const char *form,
   return (schedule_alternative){.form = form,
                                 .chunk = forward->chunk,
                                 .instances = cut,
-                                .forward = cost_count(s->a, values, cut, clone),
-                                .backward = cost_count(s->a, gradient.backward, cut, clone),
+                                .forward = cost_count(s->a, values, cut, 0, clone),
+                                .backward = cost_count(s->a, gradient.backward, cut, 0, clone),
                                 .program = forward,
                                 .gradient = gradient};
 }
@@ -352,7 +352,7 @@ static schedule_alternative step_alternative(scheduler *s, const tile_program *s
   schedule_alternative x = alternative(s, "step", step);
   axis_set grid = step->grid & ~scheduler_partial_axes(s->a, x.gradient.backward);
   double beyond = moved_beyond_cache(s, step, grid);
-  cost_counts again = cost_count(s->a, x.gradient.recompute, x.instances, s->out->clone);
+  cost_counts again = cost_count(s->a, x.gradient.recompute, x.instances, 0, s->out->clone);
   if (!s->options.gpu && scheduler_lane(s, grid) >= 0) {
     x.forward = cost_count_fused(s->a, step, !s->options.gpu);
     x.backward = cost_count_fused(s->a, x.gradient.backward, false);
@@ -369,18 +369,22 @@ static schedule_alternative step_alternative(scheduler *s, const tile_program *s
 
 enum { SMALLEST_CHUNK = 16, LARGEST_CHUNK = 64 };
 
-// May backward recompute states before chunks? Not where neighbours share products of a chunk: they
-// would need all its states at once.
+// May backward recompute states before chunks?
 static bool may_recompute(const scheduler *s, const schedule_alternative *x) {
   axis_set grid = x->program->grid & ~scheduler_partial_axes(s->a, x->gradient.backward);
-  if (s->options.gpu || channels_in_lanes(s, x->program, grid)) return false;
-  kernel k = {.program = x->gradient.backward};
-  scheduler_map_axes(s, &k, x->instances, false);
-  return !kernel_shares_work(&k);
+  return !s->options.gpu && !channels_in_lanes(s, x->program, grid);
 }
 
-// Chunks whose backward recomputes a group of them before it goes back over the group. The
-// recompute keeps values for it, which is worth a recompute of the last chunk as well; without such
+// The axis of instances that share products of a chunk, as a set.
+static axis_set sharing_instances(const scheduler *s, const schedule_alternative *x) {
+  kernel k = {.program = x->gradient.backward};
+  scheduler_map_axes(s, &k, x->instances, false);
+  return kernel_shares_work(&k) ? axis_bit(k.grid_axes[k.grid_count - 1]) : 0;
+}
+
+// Chunks whose backward recomputes a group of them before it goes back over the group. Instances
+// share no products then, for a group would need the states of all of them at once. The recompute
+// keeps values for the backward, which is worth a recompute of the last chunk as well; without such
 // values the last chunk is not recomputed.
 static schedule_alternative grouped(scheduler *s, schedule_alternative x, int saved_every) {
   codegen_clone clone = s->out->clone;
@@ -388,13 +392,15 @@ static schedule_alternative grouped(scheduler *s, schedule_alternative x, int sa
                     .gradient = x.gradient,
                     .axes = x.instances,
                     .clone = clone};
-  cost_counts again = cost_count(s->a, x.gradient.recompute, x.instances, clone),
-              plain = cost_sum(x.backward, 1 - (double)x.chunk / saved_every, again), kept = plain;
+  axis_set apart = sharing_instances(s, &x);
+  cost_counts again = cost_count(s->a, x.gradient.recompute, x.instances, apart, clone);
+  cost_counts back = cost_count(s->a, x.gradient.backward, x.instances, apart, clone);
+  cost_counts plain = cost_sum(back, 1 - (double)x.chunk / saved_every, again), kept = plain;
   if (!pass_is_left_out(s->options.without, program_stage.name_of(PROGRAM_KEEP)))
     program_run(s->a, PROGRAM_KEEP, &w);
   if (w.spared > 0)
-    kept = cost_sum(cost_count(s->a, w.gradient.recompute, x.instances, clone), 1,
-                    cost_count(s->a, w.gradient.backward, x.instances, clone));
+    kept = cost_sum(cost_count(s->a, w.gradient.recompute, x.instances, apart, clone), 1,
+                    cost_count(s->a, w.gradient.backward, x.instances, apart, clone));
   bool keeps = cost_of_counts(&kept, clone) < cost_of_counts(&plain, clone);
   x.grouped = keeps ? w.gradient : x.gradient;
   x.backward = keeps ? kept : plain;

@@ -155,6 +155,7 @@ static const program programs[] = {
     {NULL, shifts, {"--chunk", "16"}, 9, false},
     {NULL, shifts, {"--dtype", "f64"}, 3, false},
     {NULL, shared_by_heads, {"--form", "chunk", "--chunk", "16"}, 3, false},
+    {NULL, shared_by_heads, {"--form", "chunk", "--chunk", "16", "--save-every", "48"}, 3, false},
     {NULL, shared_by_heads, {"--dtype", "f64"}, 4, false},
     {NULL, mixed_parameters, {"--form", "chunk", "--chunk", "16", "--dtype", "f64"}, 3, false},
     {NULL, mixed_parameters, {"--form", "chunk", "--chunk", "16", "-D", "R=3"}, 1, false},
