@@ -74,6 +74,7 @@
 // ---- Manifest: a JSON object; all keys are always present but "program" ----
 //
 //   "rec": "0.1.0"               "abi": "1.2"
+//   "mark": the checksum of the file, by which recc knows its own (compiler/abi/output.h)
 //   "prefix": "", or what --prefix says. Every "symbol" below has it
 //   "hash": "16 hexadecimal digits", of sources, options and rec's version
 //   "dtypes": ["f32", "bf16"], all of the library; the first is

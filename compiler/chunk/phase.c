@@ -59,8 +59,11 @@ bool phase_is_read_before(const scan *s, int state) {
     before[i] = v->op == VALUE_PREVIOUS && v->index == s->states[state].tensor;
     for (int k = 0; k < value_arity(v->op); k++) before[i] |= before[v->args[k]];
     if (before[i] && v->op == VALUE_SUM) return true;
-    for (int k = 0; k < s->state_count; k++)
-      before[i] = before[i] && i != body->tensors.items[s->states[k].tensor].assigned;
+    for (int k = 0; k < s->state_count; k++) {
+      const scan_state *other = &s->states[k];
+      if (other->lag >= 0) continue;  // the recurrence does not have it
+      before[i] = before[i] && i != body->tensors.items[other->tensor].assigned;
+    }
   }
   return false;
 }

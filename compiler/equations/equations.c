@@ -29,11 +29,11 @@ typedef struct document {
 static size_t break_at(const char *text, size_t from, size_t width) {
   size_t best = 0;
   int depth = 0, least = 100;
-  for (size_t i = from + 3; text[from] && text[i]; i++) {
+  for (size_t i = from; text[i]; i++) {
     depth += (text[i] == '(' || text[i] == '[') - (text[i] == ')' || text[i] == ']');
     bool sign = text[i] == ' ' && (text[i + 1] == '+' || text[i + 1] == '-') && text[i + 2] == ' ';
     if (i - from >= width && best) break;
-    if (!sign || depth > least) continue;
+    if (!sign || depth > least || i < from + 3) continue;
     best = i;
     least = depth;
   }

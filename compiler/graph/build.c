@@ -33,8 +33,12 @@ static bool call_bindings(graph_builder *b, const typed_name *item, const ast_ex
                         item->name, header_text(b->arena, &item->item->body.header),
                         arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
                                                    : "another argument");
+    for (int k = 0; k < *count; k++)
+      if (bindings[k].axis == arg->name.text)
+        return diag_error(b->diag, arg->span, "expected each size once, found %s twice",
+                          arg->name.text);
     bindings[*count].axis = arg->name.text;
-    if (!sema_whole(scope, arg->value, "a size", 0, &bindings[(*count)++].size)) return false;
+    if (!sema_whole(scope, arg->value, "a size", 1, &bindings[(*count)++].size)) return false;
   }
   return true;
 }

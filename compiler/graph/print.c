@@ -44,8 +44,7 @@ static void put_graph_parameters(FILE *out, arena *memory, const graph_model *mo
     fprintf(out, "]");
     for (int k = 0; k < p->parts.count; k++) {
       const graph_part *part = &p->parts.items[k];
-      fprintf(out, "%s%s%s ~ %s", k ? ", " : " ", part->name ? part->name : "",
-              part->name ? "" : "",
+      fprintf(out, "%s%s ~ %s", k ? ", " : " ", part->name ? part->name : "",
               part->start ? graph_start_text(memory, part->start, part->start->values.count - 1)
                           : "given");
     }

@@ -135,7 +135,6 @@ static bool is_matrix_sized(const advisor *a, axis_set axes) {
   return second >= MATRIX_SIDE && longest * second >= MATRIX_NUMBERS;
 }
 
-// Is it the value of a state after the step? -1: no.
 static const char *body_axis_name(const advisor *a, int axis) {
   return a->body->axes.items[axis].name;
 }

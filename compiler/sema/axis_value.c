@@ -11,7 +11,7 @@ static double evaluate_axis_value(const typed_body *body, const ast_expr *e, con
     case AST_NAME:
       for (int i = 0; i < body->axes.count; i++)
         if (strcmp(body->axes.items[i].name, e->name.text) == 0) return (double)sizes[i];
-      return NAN;
+      return strcmp(e->name.text, "pi") == 0 ? acos(-1) : NAN;
     case AST_BINARY: {
       double a = evaluate_axis_value(body, e->binary.left, sizes),
              b = evaluate_axis_value(body, e->binary.right, sizes);
@@ -23,6 +23,11 @@ static double evaluate_axis_value(const typed_body *body, const ast_expr *e, con
         case AST_POWER: return pow(a, b);
         default: return NAN;
       }
+    }
+    case AST_CALL: {  // min or max of two
+      double a = evaluate_axis_value(body, e->call.args.items[0].value, sizes),
+             b = evaluate_axis_value(body, e->call.args.items[1].value, sizes);
+      return strcmp(e->call.callee.text, "min") == 0 ? fmin(a, b) : fmax(a, b);
     }
     default: return NAN;
   }

@@ -318,7 +318,7 @@ static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand va
   return true;
 }
 
-static int pending_index(const renames *all, axis_set present, unsigned done) {
+static int pending_index(const renames *all, axis_set present, uint64_t done) {
   for (int k = 0; k < all->count; k++)
     if (!(done >> k & 1) && !axis_in(present, all->to[k])) return k;
   return -1;
@@ -326,7 +326,7 @@ static int pending_index(const renames *all, axis_set present, unsigned done) {
 
 // Follows the renames from the k-th on, each onto the axis that the next one takes away. The chain
 // ends at a rename whose axis stays, or at its own start; `path` holds it.
-static bool is_circle(const renames *all, unsigned done, int k, int *path, int *length) {
+static bool is_circle(const renames *all, uint64_t done, int k, int *path, int *length) {
   for (*length = 0; *length < all->count;) {
     path[(*length)++] = k;
     int next = -1;
@@ -358,7 +358,7 @@ static void refuse_circle(const sema_scope *scope, const ast_expr *e, const int 
 }
 
 static void refuse_rename(const sema_scope *scope, const ast_expr *e, const renames *all,
-                          unsigned done, sema_operand value) {
+                          uint64_t done, sema_operand value) {
   int path[TYPED_MAX_AXES + 1], length, k = 0;
   while (done >> k & 1) k++;
   if (is_circle(all, done, k, path, &length)) {
@@ -380,7 +380,7 @@ static sema_operand check_rename(sema_scope *scope, const ast_expr *e) {
   for (int i = 0; i < e->rename.renamings.count; i++)
     fine &= i < MOST_RENAMES && check_renaming(scope, e, value, i, &all);
   if (!fine) return operand_error;
-  unsigned done = 0;
+  uint64_t done = 0;
   for (int step = 0; step < all.count; step++) {
     int k = pending_index(&all, value.axes, done);
     if (k < 0) {
@@ -388,7 +388,7 @@ static sema_operand check_rename(sema_scope *scope, const ast_expr *e) {
       return operand_error;
     }
     value = build_rename(scope, value, all.from[k], all.to[k], e->span);
-    done |= 1u << k;
+    done |= UINT64_C(1) << k;
   }
   return build_current_slice(scope, value, e->span);
 }

@@ -10,7 +10,7 @@
 
 static const struct {
   int kind;
-  const char *name;      // NULL: the spelling in capitals
+  const char *name;
   const char *spelling;  // NULL: many spellings
 } kinds[] = {
     {0, "END", NULL},

@@ -91,6 +91,15 @@ static const program programs[] = {
      "  y = sum[K](q * S)\n"
      "}\n",
      1},
+    {"recurrence computed(N, E = max(N, min(N, pi))) {\n"
+     "  input x[N]\n"
+     "  param w[E]\n"
+     "  state h[E]\n"
+     "  output y[E,N]\n"
+     "  h = 0.5 * h[t-1] + w * x[N = 0]\n"
+     "  y = h * x\n"
+     "}\n",
+     1},
 };
 
 static const int64_t sizes[] = {1, 2, 3, 16, 17, 300};
