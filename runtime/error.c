@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "runtime/internal.h"
 
@@ -25,6 +26,11 @@ rec_status rec_fail(rec_status status, const char *format, ...) {
 
 rec_status rec_file_failed(const char *path) {
   return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+}
+
+bool rec_file_is_there(const char *path) {
+  struct stat about;
+  return !lstat(path, &about) || (errno != ENOENT && errno != ENOTDIR);
 }
 
 rec_status rec_no_memory(void) { return rec_fail(REC_ERROR_MEMORY, "out of memory"); }

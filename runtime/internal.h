@@ -9,6 +9,8 @@
 
 rec_status rec_no_memory(void);
 rec_status rec_file_failed(const char *path);  // by errno
+// Is there a file of this name, be it one that cannot be read? Who opens it then learns why.
+bool rec_file_is_there(const char *path);
 
 // Memory for so many bytes, not cleared, at a multiple of REC_ALIGNMENT, for free(); NULL: there is
 // none. What is large lies in large pages where the system has them.

@@ -349,7 +349,7 @@ value_id contract_sum(builder *b, const typed_value *v) {
   contraction c = contraction_of(b, v);
   if (c.full) return NO_VALUE;
   value_id sum = sum_without_identities(b, &c);
-  if (sum == NO_VALUE) sum = sum_in_parts(b, &c);
+  if (sum == NO_VALUE && !b->merges) sum = sum_in_parts(b, &c);
   if (sum == NO_VALUE) sum = sum_in_best_order(b, &c);
   if (sum == NO_VALUE) return NO_VALUE;
   for (int i = 0; i < c.divisors.count; i++)

@@ -60,6 +60,15 @@ value_id factor_product(builder *b, const factors *x) {
   return id;
 }
 
+// The sum of sums. contract.c, which takes sums apart, would make the same two of it.
+static value_id merged_sum(builder *b, value_id id, axis_set over) {
+  bool outer = b->merges;
+  b->merges = true;
+  value_id sum = make_sum(b, id, over);
+  b->merges = outer;
+  return sum;
+}
+
 // x + y, or x - y if their signs differ, as a product, or as the sum of one where both are sums;
 // NO_VALUE where that saves nothing.
 static value_id factored(builder *b, term x, term y) {
@@ -69,7 +78,7 @@ static value_id factored(builder *b, term x, term y) {
     x.id = of_first.args[0];
     y.id = of_second.args[0];
     value_id one = factored(b, x, y);
-    return one == NO_VALUE ? one : make_sum(b, one, of_first.over);
+    return one == NO_VALUE ? one : merged_sum(b, one, of_first.over);
   }
   factors of_x = {0}, of_y = {0}, common = {0};
   if (!collect_factors(b, x.id, NULL, &of_x) || !collect_factors(b, y.id, NULL, &of_y))

@@ -20,6 +20,7 @@ struct builder {
   int *table;      // open hash table of value ids + 1
   int table_size;  // a power of two
   rules_function *rules;
+  bool merges;  // two sums are being merged into one, which is not taken apart again
 };
 
 // With the rules of simplify.c. Values that the body has already are shared with.

@@ -181,7 +181,8 @@ static rec_status keep_checkpoint(const loop *l, rec_status status) {
   int64_t step, steps;
   char text[2048];
   snprintf(text, sizeof text, "%s", rec_message());
-  if (access(l->checkpoint.text, R_OK) || checkpoint_progress(l->checkpoint.text, &step, &steps))
+  if (!rec_file_is_there(l->checkpoint.text) ||
+      checkpoint_progress(l->checkpoint.text, &step, &steps))
     return rec_fail(status, "%s; no checkpoint was written yet", text);
   return rec_fail(status, "%s; the checkpoint after %lld steps is kept", text, (long long)step);
 }
@@ -197,7 +198,7 @@ static bool checkpoint_due(const loop *l) {
 // Rank 0 looks, for all.
 static bool checkpoint_exists(const loop *l, const char *path) {
   const message_place place = {-1, -1, "which checkpoint there is"};
-  return ranks_any(l->s->options.ranks, is_first_rank(l) && !access(path, R_OK), place);
+  return ranks_any(l->s->options.ranks, is_first_rank(l) && rec_file_is_there(path), place);
 }
 
 // "base 90abcdef..", with a checksum of the weights.
@@ -399,7 +400,7 @@ rec_status session_check_new(const session *s, const train_block *block) {
     file_path path = session_path(s, block->name, files[i]);
     int64_t step = 0, steps = 0;
     char done[64] = "";
-    bool exists = !access(path.text, F_OK);
+    bool exists = rec_file_is_there(path.text);
     if (exists && !checkpoint_progress(path.text, &step, &steps))
       snprintf(done, sizeof done, " after %" PRId64 " of %" PRId64 " steps", step, steps);
     if (exists)

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/ranks/ranks.h"
 #include "runtime/train/checkpoint.h"
@@ -13,14 +12,14 @@ file_path result_path(const session *s, const train_block *block) {
 }
 
 bool result_is_there(const session *s, const train_block *block) {
-  return !access(result_path(s, block).text, R_OK);
+  return rec_file_is_there(result_path(s, block).text);
 }
 
 // It says how far its training has come.
 static rec_status not_ended(const session *s, const train_block *block) {
   int64_t step, steps;
   file_path checkpoint = session_path(s, block->name, "checkpoint.safetensors");
-  if (access(checkpoint.text, R_OK))
+  if (!rec_file_is_there(checkpoint.text))
     return rec_fail(REC_ERROR_FILE,
                     "expected the block '%s' to be trained, found no %s; run rec train first",
                     block->name, result_path(s, block).text);
