@@ -57,14 +57,20 @@ typedef struct exported {
   int endless;  // tensors with numbers that are not finite
 } exported;
 
+typedef struct export_config {
+  char *text;
+  bool told;                // from the weights, not that of an import
+  char noted[OUTPUT_NOTE];  // its checksum
+} export_config;
+
 static rec_status export_tensor(exported *e, const trained_model *of, const char *weights,
-                                const model_parameter *p, rec_dtype type,
+                                const model_parameter *p, const char *name, rec_dtype type,
                                 const tensor_folder *like) {
-  const rec_tensor *found = like ? tensor_folder_find(like, p->name) : NULL;
+  const rec_tensor *found = like ? tensor_folder_find(like, name) : NULL;
   int64_t *shape = e->shapes[e->count];
   rec_tensor *t = &e->tensors[e->count];
   if (found) type = found->dtype;
-  *t = (rec_tensor){p->name, type, public_shape(of->model, p, shape),
+  *t = (rec_tensor){name, type, public_shape(of->model, p, shape),
                     shape,   NULL, (size_t)p->elements * rec_dtype_size(type)};
   t->data = malloc(t->bytes + 1);
   if (!t->data) return rec_no_memory();
@@ -79,20 +85,23 @@ static rec_status make_export_folder(const char *folder) {
   return mkdir(folder, 0777) && errno != EEXIST ? rec_file_failed(folder) : REC_OK;
 }
 
-// exported: what the file says of its model; noted: the checksum of the config beside it.
+// exported: what the file says of its model.
 static rec_status export_tensors(const trained_model *of, const char *weights, rec_dtype type,
                                  const tensor_folder *like, const char *exported_text,
-                                 const char *noted, const export_request *r) {
+                                 const export_config *config, const export_request *r) {
   int count = of->model->parameter_count;
   exported e = {calloc((size_t)count + 1, sizeof *e.tensors),
                 calloc((size_t)count + 1, sizeof *e.shapes), 0, 0};
   const rec_metadata metadata[] = {{"format", "pt"},
                                    {"rec.mark", OUTPUT_MARK_TEXT},
                                    {"rec.exported", exported_text},
-                                   {"rec.config", noted}};
+                                   {"rec.config", config->noted}};
   rec_status status = e.tensors && e.shapes ? REC_OK : rec_no_memory();
-  for (int i = 0; !status && i < count; i++)
-    status = export_tensor(&e, of, weights, &of->model->parameters[i], type, like);
+  for (int i = 0; !status && i < count; i++) {
+    const model_parameter *p = &of->model->parameters[i];
+    const char *name = config->told ? public_name(p) : p->name;
+    status = export_tensor(&e, of, weights, p, name, type, like);
+  }
   if (!status && e.endless && !r->anyway)
     status =
         rec_fail(REC_ERROR_ARGUMENT,
@@ -122,12 +131,13 @@ static rec_status told_config(const train_model *m, char **text) {
 // The config of the import that the block goes back to, byte for byte: readers tell 1 from 1.0. Or
 // else one told from the weights.
 static rec_status find_config(const session *s, const train_block *block, const train_model *m,
-                              char **text) {
+                              export_config *config) {
   for (; block; block = block->after ? train_program_block(s->program, block->after) : NULL) {
     file_path path = session_path(s, block->name, "config.json");
-    if (!access(path.text, R_OK)) return whole_file_read(path.text, text);
+    if (!access(path.text, R_OK)) return whole_file_read(path.text, &config->text);
   }
-  return told_config(m, text);
+  config->told = true;
+  return told_config(m, &config->text);
 }
 
 // ---- the command --------------------------------------------------------------------------------
@@ -192,7 +202,7 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   trained_model of = session_model(s, block);
   rec_dtype type = REC_F32;
   tensor_folder *like = NULL;
-  char *config = NULL, noted[OUTPUT_NOTE] = "";
+  export_config config = {.text = NULL};
   if (r->type && (!rec_number_type(r->type, &type) || type == REC_F64))
     return rec_fail(REC_ERROR_ARGUMENT, "expected --as f32, f16 or bf16, found `%s`", r->type);
   file_path tensors = rec_path("%s/model.safetensors", r->folder),
@@ -202,14 +212,14 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   if (!status && r->like) status = tensor_folder_open(r->like, &like);
   if (!status) status = find_config(s, block, of.model, &config);
   if (!status) status = check_export_folder(r, tensors.text, settings.text, exported_text.text);
-  if (!status) output_note(noted, "config.json", config, strlen(config));
-  if (!status) status = export_tensors(&of, weights, type, like, exported_text.text, noted, r);
-  if (!status) status = whole_file_write(settings.text, config, strlen(config));
+  if (!status) output_note(config.noted, "config.json", config.text, strlen(config.text));
+  if (!status) status = export_tensors(&of, weights, type, like, exported_text.text, &config, r);
+  if (!status) status = whole_file_write(settings.text, config.text, strlen(config.text));
   if (!status)
     printf("export %s of %s: %s, %lld weights\n", block->name, of.model->text, r->folder,
            (long long)of.model->weight_count);
   tensor_folder_close(like);
-  free(config);
+  free(config.text);
   return status;
 }
 

@@ -1,4 +1,6 @@
-"""Are the tensors of two folders' model.safetensors the same in name, type, shape and bits? same.py A B"""
+"""Are the tensors of two folders' model.safetensors the same in name, type, shape and bits? same.py A B [table]
+
+table: the table of embeddings may have the name of state-spaces/mamba in one and that of transformers in the other."""
 import json
 import struct
 import sys
@@ -13,6 +15,8 @@ def read(folder):
 
 
 a, b = read(sys.argv[1]), read(sys.argv[2])
+if sys.argv[3:] == ["table"]:
+    a, b = ({name.replace("backbone.embedding.", "backbone.embeddings."): t for name, t in x.items()} for x in (a, b))
 for name in sorted(a.keys() | b.keys()):
     if a.get(name) != b.get(name):
         print(name, *(t[name][:2] if name in t else "none" for t in (a, b)))

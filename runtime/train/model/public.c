@@ -54,7 +54,7 @@ static int64_t quotient_or_zero(int64_t a, int64_t b) { return b ? a / b : 0; }
 // ---- mamba, mamba2: transformers, flash-linear-attention and state-spaces/mamba --------------
 
 #define MIXER "backbone.layers.0.mixer."
-#define ONE_TABLE "backbone.embedding"  // of state-spaces/mamba; the others load it, too
+#define ONE_TABLE "backbone.embedding"  // of state-spaces/mamba
 #define TABLE "backbone.embeddings"
 
 // The `model_type` tells state-spaces/mamba apart, which writes none; where others have added one,
@@ -381,6 +381,10 @@ rec_status public_config(const train_model *m, cJSON **config) {
                   "expected a model whose weights have the names of a public one (as rec import "
                   "writes it), found '%s' of %s",
                   m->parameter_count ? m->parameters[0].name : "none", m->text);
+}
+
+const char *public_name(const model_parameter *p) {
+  return strcmp(p->name, ONE_TABLE ".weight") ? p->name : TABLE ".weight";
 }
 
 // ---- shapes -------------------------------------------------------------------------------------

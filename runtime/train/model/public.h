@@ -15,6 +15,10 @@ rec_status public_program(const cJSON *config, const tensor_folder *tensors, cha
 // The config of a model whose weights have public names; the caller deletes it.
 rec_status public_config(const train_model *model, cJSON **config);
 
+// The name of a weight beside that config: state-spaces/mamba names the table otherwise than
+// transformers, whose config is told.
+const char *public_name(const model_parameter *p);
+
 enum { MOST_PUBLIC_AXES = 4 };
 // The shape that a weight of the model has in public files; its rank.
 int public_shape(const train_model *model, const model_parameter *p,
