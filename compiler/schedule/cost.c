@@ -156,8 +156,7 @@ cost_counts cost_count(arena *a, const tile_program *p, axis_set instances, axis
   cost_counts run = {.of[COST_FAR] = cost_elements(p, instances) * beyond};
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
-    if (is_nest_of_its_own(v->op))
-      run.of[COST_NEST] += shares[i] * cost_elements(p, instances);
+    if (is_nest_of_its_own(v->op)) run.of[COST_NEST] += shares[i] * cost_elements(p, instances);
     shares[i] *= cost_elements(p, repeated & ~operation_axes(p, v));
     count_value(p, shares, i, &run);
   }

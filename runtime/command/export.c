@@ -70,8 +70,8 @@ static rec_status export_tensor(exported *e, const trained_model *of, const char
   int64_t *shape = e->shapes[e->count];
   rec_tensor *t = &e->tensors[e->count];
   if (found) type = found->dtype;
-  *t = (rec_tensor){name, type, public_shape(of->model, p, shape),
-                    shape,   NULL, (size_t)p->elements * rec_dtype_size(type)};
+  *t = (rec_tensor){name,  type, public_shape(of->model, p, shape),
+                    shape, NULL, (size_t)p->elements * rec_dtype_size(type)};
   t->data = malloc(t->bytes + 1);
   if (!t->data) return rec_no_memory();
   e->count++;

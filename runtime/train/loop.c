@@ -262,11 +262,23 @@ static void remove_parts(const char *folder) {
   if (entries) closedir(entries);
 }
 
+// Tables say what the model was that is lost.
+static void remove_tables(const char *folder) {
+  DIR *entries = opendir(folder);
+  for (struct dirent *e; entries && (e = readdir(entries));)
+    if (rec_ends_with(e->d_name, ".csv")) unlinkat(dirfd(entries), e->d_name, 0);
+  if (entries) closedir(entries);
+}
+
 // Of a block that is trained again nothing stays, once it is known that it can be.
 static rec_status remove_run(const loop *l) {
   const char *const files[] = {l->previous.text, l->checkpoint.text, l->weights.text};
   for (int i = 0; i < 3; i++)
     if (unlink(files[i]) && errno != ENOENT) return rec_file_failed(files[i]);
+  for (int i = 0; i < l->s->program->evaluate_count; i++) {
+    const evaluate_block *e = &l->s->program->evaluates[i];
+    if (!strcmp(e->after, l->t->block->name)) remove_tables(session_path(l->s, NULL, e->name).text);
+  }
   return REC_OK;
 }
 
