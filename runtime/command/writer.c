@@ -154,7 +154,7 @@ static rec_status feed_start_token(writer *w) {
   if (w->kind == TEXT_CHARACTERS && train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1)
     start = 0;
   if (w->kind == TEXT_WORDS && w->end_count) start = w->ends[0];
-  if (start >= w->sampler.count) start = 0;
+  if (start < 0 || start >= w->sampler.count) start = 0;
   return generator_read(w->g, &start, 1);
 }
 
