@@ -16,12 +16,13 @@ typedef struct literal {
 } literal;
 
 static int32_t read_hex(literal *l, int digits) {
-  int32_t value = 0;
-  for (; digits > 0 && l->at < l->end && isxdigit((unsigned char)*l->at); digits--, l->at++)
-    value =
-        16 * value + (isdigit((unsigned char)*l->at) ? *l->at - '0' : (*l->at | 0x20) - 'a' + 10);
+  uint32_t value = 0;
+  for (; digits > 0 && l->at < l->end && isxdigit((unsigned char)*l->at); digits--, l->at++) {
+    int digit = isdigit((unsigned char)*l->at) ? *l->at - '0' : (*l->at | 0x20) - 'a' + 10;
+    value = 16 * value + (uint32_t)digit;
+  }
   l->wrong = l->wrong || digits || value > 0x10ffff;
-  return l->wrong ? 0 : value;
+  return l->wrong ? 0 : (int32_t)value;
 }
 
 static void read_escape(literal *l, utf8_text *to) {

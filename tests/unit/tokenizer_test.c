@@ -312,4 +312,7 @@ TEST(test_refused) {
   refuses_text(
       "1 'ab' 3\n",
       "t.json:1: expected a number, a text in quotes and its length in bytes, found another line");
+  refuses_text(
+      "1 '\\U80000000A' 1\n",
+      "t.json:1: expected a number, a text in quotes and its length in bytes, found another line");
 }
