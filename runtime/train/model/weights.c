@@ -170,8 +170,10 @@ static weight_node *read_start(start_run *r, const cJSON *e, int depth) {
 
 // ---- evaluating ------------------------------------------------------------------------------
 
+// A library may name any number as the draw; one that no int64_t holds counts as 0.
 static uint64_t draw_position(const start_run *r, double draw) {
-  return (uint64_t)(r->part->first + r->element) * DRAWS_OF_A_NUMBER + (uint64_t)(int64_t)draw;
+  int64_t number = draw > -0x1p63 && draw < 0x1p63 ? (int64_t)draw : 0;
+  return (uint64_t)(r->part->first + r->element) * DRAWS_OF_A_NUMBER + (uint64_t)number;
 }
 
 static int64_t at_least_one(double x) { return x >= 1 && x < 1e15 ? (int64_t)x : 1; }
