@@ -2,6 +2,7 @@
 // its settings once for both directions; what weights tell is asked in both.
 #include "runtime/train/model/public.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static int64_t count_layers(const weights *w, const char *prefix) {
   for (int i = 0; w->model && i < w->model->parameter_count; i++) {
     const char *name = w->model->parameters[i].name;
     if (!strncmp(name, prefix, length) && sscanf(name + length, "%d.", &layer) == 1 &&
-        layer >= count)
+        layer >= count && layer < INT_MAX)
       count = layer + 1;
   }
   return count;

@@ -1,5 +1,6 @@
 // Attention maps in the report: for each recurrence |M|, meaned over the heads, and the mask beside
 // it.
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static bool add_line(maps *all, const char *line) {
   long long i, j;
   double m, mask;
   if (sscanf(line, "%255[^,],%d,%lld,%lld,%lf,%lf", name, &head, &i, &j, &m, &mask) != 6 || i < 0 ||
-      i >= all->time || j < 0 || j > i || head < 0)
+      i >= all->time || j < 0 || j > i || head < 0 || head == INT_MAX)
     return false;
   int place = 0, n = all->cells;
   while (place < all->count && strcmp(all->layers[place].name, name) != 0) place++;
