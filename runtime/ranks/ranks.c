@@ -375,6 +375,7 @@ static rec_status join_ranks(const launched *by, const ranks_settings *settings,
       mover_start(&r->mover, by->by, settings,
                   (mover_answers){patience_answer, patience_answered, &r->patience});
   if (status) {
+    patience_close(&r->patience);
     free(r);
     return status;
   }

@@ -136,7 +136,10 @@ rec_status events_open(const char *folder, int64_t step, FILE **made) {
   remove_from(folder, step);
   int handle = open(path.text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   *made = handle < 0 ? NULL : fdopen(handle, "w");
-  return *made ? put_event_file_head(*made, step) : rec_file_failed(path.text);
+  if (*made) return put_event_file_head(*made, step);
+  rec_status status = rec_file_failed(path.text);
+  if (handle >= 0) close(handle);
+  return status;
 }
 
 // ---- tables -------------------------------------------------------------------------------------
