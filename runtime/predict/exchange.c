@@ -59,8 +59,9 @@ static double last_arrival(const exchange *x, int64_t to) {
 }
 
 rec_status simulate_exchange(const network *n, int64_t count, int64_t bytes, double *ready) {
-  double *lists = calloc((size_t)count * 3, sizeof *lists), *all = lists + 2 * count;
+  double *lists = calloc((size_t)count * 3, sizeof *lists);
   if (!lists) return rec_no_memory();
+  double *all = lists + 2 * count;
   exchange x = {n,
                 count,
                 bytes,
