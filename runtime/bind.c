@@ -276,6 +276,10 @@ static rec_status bind_all(binder *b) {
   if (!status) status = read_cu_seqlens(b);
   if (!status) status = check_tensor_shapes(b);
   if (status) return status;
+  // recc makes no recurrence without inputs.
+  if (b->batch == UNKNOWN || b->time == UNKNOWN)
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected a recurrence with an input, found none",
+                    rec_file_path(b->file));
   rec_call *call = &b->binding->call;
   call->batch = b->batch;
   call->time = b->time;
