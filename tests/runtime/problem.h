@@ -39,9 +39,10 @@ problem *problem_load(const rec_recurrence *recurrence, const char *path, bool b
 
 // Steps [first, last) alone, without initial states and final cotangents.
 problem *problem_part(const problem *p, int64_t first, int64_t last);
-// Hands the state after `before` to `after`, and after a backward run of `after` its gradient back
-// to `before`. One sequence of a packed problem as a problem of its own.
+// One sequence of a packed problem as a problem of its own.
 problem *problem_sequence(const problem *p, int64_t sequence);
+// Hands the state after `before` to `after`, and after a backward run of `after` its gradient back
+// to `before`.
 void hand_state_on(const problem *before, problem *after);
 void hand_gradient_back(problem *before, const problem *after);
 // Results of two parts side by side against the whole's tables: a problem as if run whole.
