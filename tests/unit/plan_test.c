@@ -10,6 +10,8 @@
 #include "tests/recurrence/kernel_programs.h"
 #include "tests/unit/unit.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"  // breakers share a signature
+
 // ---- behind each pass ------------------------------------------------------------------------
 
 // A pass that leaves something wrong ends the program: an internal compiler error names it.
@@ -208,15 +210,11 @@ static plan_buffer *buffer_of(plan *p, tile_id id) {
 // Breaks a plan of the program above.
 typedef void breaking(arena *a, plan *p);
 
-static void no_nest_makes_it(arena *a, plan *p) {
-  (void)a;
-  nest(p, 2)->values.count = 0;
-}
+static void no_nest_makes_it(arena *a, plan *p) { nest(p, 2)->values.count = 0; }
 
 static void two_nests_make_it(arena *a, plan *p) { vec_push(a, &nest(p, 8)->values, 8); }
 
 static void nests_swapped(arena *a, plan *p) {
-  (void)a;
   plan_nest scores = *nest(p, 1);
   *nest(p, 1) = *nest(p, 2);
   *nest(p, 2) = scores;
@@ -224,37 +222,23 @@ static void nests_swapped(arena *a, plan *p) {
   p->values[8].nest = p->values[8].start = 1;
 }
 
-static void regions_swapped(arena *a, plan *p) {
-  (void)a;
-  nest(p, 8)->region = REGION_PROLOGUE;
-}
+static void regions_swapped(arena *a, plan *p) { nest(p, 8)->region = REGION_PROLOGUE; }
 
 static void result_stored_early(arena *a, plan *p) { vec_push(a, &nest(p, 2)->results, 0); }
 
 static void result_stored_twice(arena *a, plan *p) { vec_push(a, &nest(p, 8)->results, 0); }
 
-static void result_stored_by_none(arena *a, plan *p) {
-  (void)a;
-  nest(p, 8)->results.count = 0;
-}
+static void result_stored_by_none(arena *a, plan *p) { nest(p, 8)->results.count = 0; }
 
-static void copy_without_reader(arena *a, plan *p) {
-  (void)a;
-  nest(p, 1)->dot.pack_b = -1;
-}
+static void copy_without_reader(arena *a, plan *p) { nest(p, 1)->dot.pack_b = -1; }
 
 static void copy_that_nobody_fills(arena *a, plan *p) {
-  (void)a;
   nest(p, 3)->dot.pack_b = p->values[5].buffer;
 }
 
-static void factor_of_another(arena *a, plan *p) {
-  (void)a;
-  nest(p, 7)->dot.a = 0;
-}
+static void factor_of_another(arena *a, plan *p) { nest(p, 7)->dot.a = 0; }
 
 static void rows_and_depth_swapped(arena *a, plan *p) {
-  (void)a;
   plan_dot *dot = &nest(p, 7)->dot;
   int i = dot->i;
   dot->i = dot->k;
@@ -262,72 +246,41 @@ static void rows_and_depth_swapped(arena *a, plan *p) {
 }
 
 static void sum_with_lanes(arena *a, plan *p) {
-  (void)a;
   p->values[12].lane = buffer_of(p, 12)->lane = true;
 }
 
-static void buffer_of_another_shape(arena *a, plan *p) {
-  (void)a;
-  buffer_of(p, 8)->axis_count--;
-}
+static void buffer_of_another_shape(arena *a, plan *p) { buffer_of(p, 8)->axis_count--; }
 
-static void value_in_registers_of_another_nest(arena *a, plan *p) {
-  (void)a;
-  p->values[8].held = HELD_NEST;
-}
+static void value_in_registers_of_another_nest(arena *a, plan *p) { p->values[8].held = HELD_NEST; }
 
 static void bits_too_few(arena *a, plan *p) {
-  (void)a;
   plan_buffer *b = buffer_of(p, 8);
   b->persistent = true;
   b->stored = NUMBER_BF16;
 }
 
-static void layout_of_wide_numbers(arena *a, plan *p) {
-  (void)a;
-  buffer_of(p, 8)->wgmma_layout = true;
-}
+static void layout_of_wide_numbers(arena *a, plan *p) { buffer_of(p, 8)->wgmma_layout = true; }
 
 // Threads of the host read numbers where they are.
 static void layout_without_banks(arena *a, plan *p) {
-  (void)a;
   buffer_of(p, 8)->layout = (plan_layout){PATTERN_LINES, 5, 0};
 }
 
-static void old_state_read_later(arena *a, plan *p) {
-  (void)a;
-  p->program->results.items[0].value = 3;
-}
+static void old_state_read_later(arena *a, plan *p) { p->program->results.items[0].value = 3; }
 
-static void state_of_other_memory(arena *a, plan *p) {
-  (void)a;
-  buffer_of(p, 14)->carried = -1;
-}
+static void state_of_other_memory(arena *a, plan *p) { buffer_of(p, 14)->carried = -1; }
 
-static void state_in_registers_of_another_nest(arena *a, plan *p) {
-  (void)a;
-  p->carried[0].accumulator = 5;
-}
+static void state_in_registers_of_another_nest(arena *a, plan *p) { p->carried[0].accumulator = 5; }
 
-static void life_cut_short(arena *a, plan *p) {
-  (void)a;
-  buffer_of(p, 12)->last = 6;
-}
+static void life_cut_short(arena *a, plan *p) { buffer_of(p, 12)->last = 6; }
 
-static void born_too_late(arena *a, plan *p) {
-  (void)a;
-  buffer_of(p, 8)->first = 3;
-}
+static void born_too_late(arena *a, plan *p) { buffer_of(p, 8)->first = 3; }
 
 static void memory_shared(arena *a, plan *p) {
-  (void)a;
   buffer_of(p, 8)->offset = buffer_of(p, 5)->offset + 16;
 }
 
-static void operand_below_its_user(arena *a, plan *p) {
-  (void)a;
-  p->program->values.items[8].args[1] = 12;
-}
+static void operand_below_its_user(arena *a, plan *p) { p->program->values.items[8].args[1] = 12; }
 
 // Nests on the host: 0 sum %1, 1 the condition %3, 2 %4 and %5 where it is not 0, 3 %6 where it is, 4
 // the choice and y.
@@ -345,28 +298,15 @@ static const char branches[] =
     "%7 [t,H] = seldom %3 %5 %6\n"
     "result output y[H] time tensor 1 = %7\n";
 
-static void rare_values_always(arena *a, plan *p) {
-  (void)a;
-  nest(p, 2)->rare = 0;
-}
+static void rare_values_always(arena *a, plan *p) { nest(p, 2)->rare = 0; }
 
-static void usual_nest_of_all(arena *a, plan *p) {
-  (void)a;
-  nest(p, 4)->usual = 3;
-}
+static void usual_nest_of_all(arena *a, plan *p) { nest(p, 4)->usual = 3; }
 
-static void result_of_a_branch(arena *a, plan *p) {
-  (void)a;
-  nest(p, 4)->usual = p->values[7].usual = 3;
-}
+static void result_of_a_branch(arena *a, plan *p) { nest(p, 4)->usual = p->values[7].usual = 3; }
 
-static void result_made_in_a_branch(arena *a, plan *p) {
-  (void)a;
-  p->program->results.items[0].value = 6;
-}
+static void result_made_in_a_branch(arena *a, plan *p) { p->program->results.items[0].value = 6; }
 
 static void condition_made_later(arena *a, plan *p) {
-  (void)a;
   plan_nest condition = *nest(p, 1);
   *nest(p, 1) = *nest(p, 3);
   *nest(p, 3) = condition;

@@ -6,6 +6,8 @@
 
 #include "compiler/abi/simt.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"  // kernels share a signature
+
 enum { SHARED = 64 << 10, MMA_RATE = 1024, CACHE_RATE = 16 };
 
 static const simt_place place = {.number = 1, .kernel = "k", .file = "", .text = "here"};
@@ -94,7 +96,6 @@ TEST(test_wavefronts) {
 // Lane i loads word k in turn k, lanes one after the other: the warp's access is of all lanes'
 // k-th.
 static void load_in_turns(const void *parameters) {
-  (void)parameters;
   simt_count_place(&place);
   for (int turn = 0; turn < 3; turn++)
     simt_count_access((char *)simt_shared() + 4 * simt_thread_x() + 128 * turn, 4, 4, false, 0);
@@ -107,7 +108,6 @@ TEST(test_turns) {
 
 // An access of 16 bytes that is known to lie at multiples of 4 alone is four of them.
 static void load_unaligned(const void *parameters) {
-  (void)parameters;
   simt_count_place(&place);
   simt_count_access((char *)simt_shared() + 16 * simt_thread_x(), 16, 4, false, 0);
 }
@@ -123,7 +123,6 @@ static const simt_segment two_adds = {
 
 // 8 lanes of the first warp run the segment 5 times, all others of the two warps once.
 static void run_segments(const void *parameters) {
-  (void)parameters;
   simt_count_place(&place);
   for (int turn = 0; turn < (simt_thread_x() < 8 ? 5 : 1); turn++) simt_count_segment(&two_adds);
   simt_barrier();
@@ -145,7 +144,6 @@ TEST(test_segments) {
 
 // A warp in each of two places: together they keep all threads at work.
 static void run_beside(const void *parameters) {
-  (void)parameters;
   static const simt_place other = {.number = 0, .kernel = "k", .file = "", .text = "beside"};
   simt_count_place(simt_thread_x() < SIMT_WARP ? &place : &other);
   simt_count_segment(&two_adds);
@@ -161,7 +159,6 @@ TEST(test_beside) {
 static const simt_segment eight_products = {.number = 0, .issued = 8, .counts = {[SIMT_MMA] = 8}};
 
 static void run_products(const void *parameters) {
-  (void)parameters;
   simt_count_place(&place);
   simt_count_segment(&eight_products);
 }
@@ -210,7 +207,6 @@ TEST(test_ldmatrix) {
 
 // 64 x 16 by 16 x 8, operands in rows of 128 bytes, 8 rows after 1,024.
 static void multiply_group(const void *parameters) {
-  (void)parameters;
   enum { SWIZZLE_128 = 1, B_AT = 8192 };
   const uint64_t operand = (uint64_t)(1024 >> 4) << 32 | (uint64_t)SWIZZLE_128 << 62;
   float c[4] = {0}, d[4];

@@ -4,6 +4,8 @@
 
 #include "tests/unit/unit.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"  // kernels share a signature
+
 enum { SEEDS = 8 };
 
 static _Alignas(16) float global_memory[256];
@@ -46,13 +48,11 @@ static void store(int index, float x) {
 // ---- races -----------------------------------------------------------------------------------
 
 static void kernel_no_barrier(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   write_shared(thread, 1);
   store(thread, read_shared((thread + 32) % 64));
 }
 static void kernel_no_second_barrier(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   for (int i = 0; i < 2; i++) {
     write_shared(thread, (float)i);
@@ -60,18 +60,13 @@ static void kernel_no_second_barrier(const void *parameters) {
     store(thread, read_shared((thread + 32) % 64));
   }
 }
-static void kernel_same_place(const void *parameters) {
-  (void)parameters;
-  write_shared(5, (float)simt_thread_x());
-}
+static void kernel_same_place(const void *parameters) { write_shared(5, (float)simt_thread_x()); }
 static void kernel_no_warp_barrier(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   write_shared(thread, 1);
   store(thread, read_shared(thread ^ 1));
 }
 static void kernel_warp_barrier_between_warps(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   write_shared(thread, 1);
   simt_warp_barrier();
@@ -79,7 +74,6 @@ static void kernel_warp_barrier_between_warps(const void *parameters) {
 }
 // Two lanes of a warp read what a third one then overwrites.
 static void kernel_write_after_reads(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   if (thread == 9) write_shared(0, 1);
   simt_barrier();
@@ -102,7 +96,6 @@ TEST(test_races) {
 // ---- asynchronous copies ---------------------------------------------------------------------
 
 static void kernel_no_wait(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   float *shared = simt_shared();
   simt_cp_async4(&shared[thread], &global_memory[thread], 4);
@@ -112,7 +105,6 @@ static void kernel_no_wait(const void *parameters) {
   simt_cp_async_wait_0();
 }
 static void kernel_no_commit(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   float *shared = simt_shared();
   simt_cp_async4(&shared[thread], &global_memory[thread], 4);
@@ -121,7 +113,6 @@ static void kernel_no_commit(const void *parameters) {
   store(thread, read_shared((thread + 1) % 32));
 }
 static void kernel_waits_for_too_few(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   float *shared = simt_shared();
   for (int i = 0; i < 2; i++) {
@@ -134,7 +125,6 @@ static void kernel_waits_for_too_few(const void *parameters) {
   simt_cp_async_wait_0();
 }
 static void kernel_overwrites_source(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   float *shared = simt_shared();
   global_memory[(thread + 1) % 32] = 1;
@@ -145,7 +135,6 @@ static void kernel_overwrites_source(const void *parameters) {
   simt_cp_async_wait_0();
 }
 static void kernel_no_barrier_behind_wait(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   float *shared = simt_shared();
   simt_cp_async4(&shared[thread], &global_memory[thread], 4);
@@ -154,14 +143,12 @@ static void kernel_no_barrier_behind_wait(const void *parameters) {
   store(thread, read_shared((thread + 32) % 64));
 }
 static void kernel_ends_with_copy(const void *parameters) {
-  (void)parameters;
   float *shared = simt_shared();
   simt_cp_async4(&shared[simt_thread_x()], global_memory, 4);
   simt_cp_async_commit();
 }
 // A second copy into a place that the first still fills.
 static void kernel_copies_twice(const void *parameters) {
-  (void)parameters;
   float *shared = simt_shared();
   for (int i = 0; i < 2; i++) {
     simt_cp_async4(&shared[simt_thread_x()], &global_memory[i], 4);
@@ -173,7 +160,6 @@ static void kernel_copies_twice(const void *parameters) {
 // A double buffer whose other half is filled again while other warps still read it: the barrier is
 // missing.
 static void kernel_fills_too_early(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   float *shared = simt_shared();
   for (int i = 0; i < 3; i++) {
@@ -187,7 +173,6 @@ static void kernel_fills_too_early(const void *parameters) {
 }
 // 16 bytes from where rows begin at multiples of 4.
 static void kernel_copies_unaligned(const void *parameters) {
-  (void)parameters;
   float *shared = simt_shared();
   simt_cp_async16(&shared[4 * simt_thread_x()], &global_memory[simt_thread_x() + 1], 16);
   simt_cp_async_commit();
@@ -209,25 +194,21 @@ TEST(test_copies) {
 // ---- collectives, barriers -------------------------------------------------------------------
 
 static void kernel_half_a_warp(const void *parameters) {
-  (void)parameters;
   if (simt_thread_x() < 16) simt_shfl_bfly_f32(1, 1);
 }
 static void kernel_two_collectives(const void *parameters) {
-  (void)parameters;
   if (simt_thread_x() % 32 < 16)
     simt_shfl_bfly_f32(1, 1);
   else
     simt_warp_barrier();
 }
 static void kernel_barrier_in_a_warp(const void *parameters) {
-  (void)parameters;
   if (simt_thread_x() % 32 == 3)
     simt_barrier();
   else
     simt_shfl_idx_f32(1, 0);
 }
 static void kernel_barrier_not_for_all(const void *parameters) {
-  (void)parameters;
   if (simt_thread_x() != 40) simt_barrier();
 }
 
@@ -242,25 +223,20 @@ TEST(test_divergence) {
 // ---- addresses -------------------------------------------------------------------------------
 
 static void kernel_outside(const void *parameters) {
-  (void)parameters;
   if (simt_thread_x() == 7) write_shared(1024, 1);
 }
 static void kernel_below(const void *parameters) {
-  (void)parameters;
   if (simt_thread_x() == 7) write_shared(-1, 1);
 }
 static void kernel_misaligned(const void *parameters) {
-  (void)parameters;
   const char *shared = simt_shared();
   simt_check_shared(shared + 4 * (simt_thread_x() / 8), 16, 16, 0);
 }
 static void kernel_misaligned_matrix(const void *parameters) {
-  (void)parameters;
   uint32_t to[4];
   simt_ldmatrix_x4(to, (const char *)simt_shared() + 8 * simt_thread_x());
 }
 static void kernel_deep_stack(const void *parameters) {
-  (void)parameters;
   volatile char deep[20000];
   for (size_t i = 0; i < sizeof deep; i++) deep[i] = 0x11;
   simt_barrier();
@@ -275,11 +251,9 @@ TEST(test_addresses) {
 }
 
 static void kernel_one_too_far(const void *parameters) {
-  (void)parameters;
   store(simt_thread_x() + (simt_thread_x() == 31), 1);
 }
 static void kernel_reads_and_writes(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   float sum = 0;
   for (int i = 0; i < 2; i++) {
@@ -306,30 +280,25 @@ TEST(test_global_memory) {
 }
 
 static void kernel_no_barrier_in_tensor(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   store(thread, 1);
   simt_warp_barrier();
   simt_check_global(&global_memory[thread ^ 32], 4, 4, 0);
 }
 static void kernel_blocks_write_the_same(const void *parameters) {
-  (void)parameters;
   store(simt_thread_x() + 16 * simt_block_x(), 1);
 }
 static void kernel_overwrites_what_others_read(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   simt_check_global(&global_memory[thread], 4, 4, 0);
   simt_barrier();
   if (simt_block_x() == 2) store(thread, 1);
 }
 static void kernel_reads_what_others_wrote(const void *parameters) {
-  (void)parameters;
   if (simt_block_x() == 0) store(simt_thread_x(), 1);
   if (simt_block_x() == 1) simt_check_global(&global_memory[simt_thread_x()], 4, 4, 0);
 }
 static void kernel_own_parts(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x(), first = 64 * simt_block_x();
   store(first + thread, 1);
   simt_barrier();
@@ -369,16 +338,13 @@ static void touch_scratch(int block, int index, int write) {
   simt_check_global(&scratch_memory[block][index], 4, 4, write);
 }
 static void kernel_scratch_race(const void *parameters) {
-  (void)parameters;
   touch_scratch(simt_block_x(), simt_thread_x(), 1);
   touch_scratch(simt_block_x(), simt_thread_x() ^ 1, 0);
 }
 static void kernel_scratch_of_others(const void *parameters) {
-  (void)parameters;
   touch_scratch(simt_block_x() ^ 1, simt_thread_x(), 0);
 }
 static void kernel_scratch_shared_out(const void *parameters) {
-  (void)parameters;
   touch_scratch(simt_block_x(), simt_thread_x(), 1);
   simt_barrier();
   touch_scratch(simt_block_x(), simt_thread_x() ^ 1, 0);
@@ -412,14 +378,8 @@ static void touch_sectors(bool again_from_last) {
     simt_check_global(&sectors_memory[sector * WORDS_OF_SECTOR], 4, 4, 0);
   }
 }
-static void kernel_in_order(const void *parameters) {
-  (void)parameters;
-  touch_sectors(false);
-}
-static void kernel_from_last(const void *parameters) {
-  (void)parameters;
-  touch_sectors(true);
-}
+static void kernel_in_order(const void *parameters) { touch_sectors(false); }
+static void kernel_from_last(const void *parameters) { touch_sectors(true); }
 
 // Sectors of scratch that come from memory, and that go there.
 static void expect_moved(void (*kernel)(const void *), int64_t cache_sectors, int64_t read,
@@ -486,7 +446,6 @@ TEST(test_stack) {
 
 // Shared memory is NaN in every block, whatever the block before left there.
 static void kernel_leaves_numbers(const void *parameters) {
-  (void)parameters;
   int thread = simt_thread_x();
   float x = read_shared(thread);
   store(simt_block_x() * 32 + thread, x != x);
