@@ -143,20 +143,9 @@ static void run_each_way(problem *inputs, const rec_recurrence *r, const char *c
 // The states that the first part ends with, handed to the second.
 static void run_in_parts(const rec_recurrence *r, const char *device, double allowed) {
   problem *whole = drawn(rec_recurrence_signature(r), NULL, 0, 2, 41), *exact = exact_of(whole, r);
-  problem *before = problem_part(whole, 0, 19), *after = problem_part(whole, 19, 41);
-  rec_run_options options = {.backward = true};
-  bool ran = problem_run(before, r, device, &options);
-  if (ran) hand_state_on(before, after);
-  if (ran) ran = problem_run(after, r, device, &options);
-  if (ran) hand_gradient_back(before, after);
-  if (ran) ran = problem_run(before, r, device, &options);
-  if (check(ran, "%s", rec_message())) {
-    problem *joined = problem_join(whole, before, after);
-    compare(exact, joined, true, allowed, "in two parts");
-    problem_free(joined);
-  }
-  problem_free(before);
-  problem_free(after);
+  problem *joined = problem_run_split(whole, 19, r, device, &(rec_run_options){.backward = true});
+  if (check(joined, "%s", rec_message())) compare(exact, joined, true, allowed, "in two parts");
+  problem_free(joined);
   problem_free(whole);
   problem_free(exact);
 }

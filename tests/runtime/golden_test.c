@@ -91,34 +91,12 @@ static void run_whole(const trial *t, const char *what, rec_run_options options,
 
 // Forward over both parts, then backward over the second and the first.
 static void run_split(const trial *t, int64_t at) {
-  const rec_run_options forward = {0}, backward = {.backward = true};
-  problem *first = problem_part(t->inputs, 0, at),
-          *second = problem_part(t->inputs, at, t->inputs->time);
-  // The whole's initial state and final cotangent belong to the ends.
-  for (int i = 0; i < first->signature->variable_count; i++) {
-    if (!is_carried(&first->signature->variables[i])) continue;
-    size_t bytes = (size_t)problem_numbers(first, i) * sizeof(double);
-    if (t->inputs->value[i])
-      first->value[i] = memcpy(malloc(bytes + 1), t->inputs->value[i], bytes);
-    if (t->inputs->d_final[i])
-      second->d_final[i] = memcpy(malloc(bytes + 1), t->inputs->d_final[i], bytes);
-  }
-  bool ran = problem_run(first, t->recurrence, t->device, &forward);
-  if (ran) {
-    hand_state_on(first, second);
-    ran = problem_run(second, t->recurrence, t->device, &backward);
-  }
-  if (ran) {
-    hand_gradient_back(first, second);
-    ran = problem_run(first, t->recurrence, t->device, &backward);
-  }
   char what[64];
   snprintf(what, sizeof what, "split at %d", (int)at);
-  problem *whole = ran ? problem_join(t->inputs, first, second) : NULL;
-  check_result(t, what, whole, ran, true);
+  problem *whole = problem_run_split(t->inputs, at, t->recurrence, t->device,
+                                     &(rec_run_options){.backward = true});
+  check_result(t, what, whole, whole, true);
   problem_free(whole);
-  problem_free(first);
-  problem_free(second);
 }
 
 static void run_threads(const trial *t) {

@@ -205,24 +205,6 @@ static void check_packed(const grid *g, uint64_t *seed) {
 }
 
 // Two calls with the state handed over, and its gradient handed back, against the whole.
-static problem *run_split(const library *l, const problem *whole, int64_t at) {
-  const rec_run_options forward = {0}, backward = {.backward = true};
-  problem *first = problem_part(whole, 0, at), *second = problem_part(whole, at, whole->time);
-  bool ran = problem_run(first, l->recurrence, "host", &forward);
-  if (ran) {
-    hand_state_on(first, second);
-    ran = problem_run(second, l->recurrence, "host", &backward);
-  }
-  if (ran) {
-    hand_gradient_back(first, second);
-    ran = problem_run(first, l->recurrence, "host", &backward);
-  }
-  problem *joined = ran ? problem_join(whole, first, second) : NULL;
-  problem_free(first);
-  problem_free(second);
-  return joined;
-}
-
 static void check_split(const grid *g, uint64_t *seed) {
   problem *whole = draw_problem(g, 70, NORMAL, next_random(seed));
   problem_drop_states(whole);
@@ -235,7 +217,7 @@ static void check_split(const grid *g, uint64_t *seed) {
   cell c = {g, whole, exact, what, backward, -1, false};
   for (int i = 0; ran && i < g->count; i++) {
     problem *copy = copy_for(&g->libraries[i], whole);
-    problem *joined = run_split(&g->libraries[i], copy, at);
+    problem *joined = problem_run_split(copy, at, g->libraries[i].recurrence, "host", &backward);
     problem_free(copy);
     judge_own(&c, &g->libraries[i], joined);
     problem_free(joined);

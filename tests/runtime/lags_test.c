@@ -153,25 +153,18 @@ static void run_packed(const subject *s, const int32_t *lengths, int count, cons
 // Two calls with the state handed over, and its gradient handed back, against the interpreter's
 // one.
 static void run_split(const subject *s, int64_t time, int64_t at) {
-  const rec_run_options forward = {0}, backward = {.backward = true};
+  rec_simt_options simt = {.size = sizeof simt, .seed = 5};
+  const rec_run_options plain = {.backward = true}, options = {.backward = true, .simt = &simt};
   problem *whole = draw(s, 1, time);
   problem_drop_states(whole);
-  problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at),
-          *second = problem_part(whole, at, time);
-  bool ran = problem_run(exact, s->recurrence, "reference", &backward) && run(s, first, forward);
-  if (ran) hand_state_on(first, second);
-  ran = ran && run(s, second, backward);
-  if (ran) hand_gradient_back(first, second);
-  ran = ran && run(s, first, backward);
-  if (check(ran, "%s %s split at %d: %s", name_of(s), s->device, (int)at, rec_message())) {
-    problem *joined = problem_join(whole, first, second);
+  problem *exact = problem_copy(whole), *joined = NULL;
+  if (problem_run(exact, s->recurrence, "reference", &plain))
+    joined = problem_run_split(whole, at, s->recurrence, s->device, &options);
+  if (check(joined, "%s %s split at %d: %s", name_of(s), s->device, (int)at, rec_message()))
     judge(s, whole, exact, joined, true, "split");
-    problem_free(joined);
-  }
   problem_free(whole);
   problem_free(exact);
-  problem_free(first);
-  problem_free(second);
+  problem_free(joined);
 }
 
 // Lengths around 37 and 100; with `thorough`, beyond most lags.

@@ -402,6 +402,30 @@ bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name,
   return problem_run_on(p, recurrence, rec_device_find(name), &watched);
 }
 
+problem *problem_run_split(const problem *whole, int64_t at, const rec_recurrence *recurrence,
+                           const char *device, const rec_run_options *options) {
+  rec_run_options forward = *options;
+  forward.backward = forward.step = false;
+  problem *first = problem_part(whole, 0, at), *second = problem_part(whole, at, whole->time);
+  // The whole's initial state and final cotangent belong to the ends.
+  for (int i = 0; i < whole->signature->variable_count; i++) {
+    if (!is_carried(&whole->signature->variables[i])) continue;
+    first->value[i] = copy_numbers(whole->value[i], problem_numbers(whole, i));
+    second->d_final[i] = copy_numbers(whole->d_final[i], problem_numbers(whole, i));
+  }
+  bool ran = problem_run(first, recurrence, device, &forward);
+  if (ran) hand_state_on(first, second);
+  ran = ran && problem_run(second, recurrence, device, options);
+  if (ran && options->backward) {
+    hand_gradient_back(first, second);
+    ran = problem_run(first, recurrence, device, options);
+  }
+  problem *joined = ran ? problem_join(whole, first, second) : NULL;
+  problem_free(first);
+  problem_free(second);
+  return joined;
+}
+
 static rec_status run_session(void *context, const rec_call *call) {
   const device_run *x = context;
   rec_host_session session;

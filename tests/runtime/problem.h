@@ -51,6 +51,10 @@ problem *problem_join(const problem *whole, const problem *before, const problem
 // Runs and keeps the results. False: the run failed; rec_message() says why.
 bool problem_run(problem *p, const rec_recurrence *recurrence, const char *device,
                  const rec_run_options *options);
+// The results of two calls, the second from step `at` on: the state is handed on, and its gradient
+// back. `options` are those of the second call, the first has no steps. NULL: a run failed.
+problem *problem_run_split(const problem *whole, int64_t at, const rec_recurrence *recurrence,
+                           const char *device, const rec_run_options *options);
 
 // The same on a device that is none of librec's table.
 struct rec_device;

@@ -317,66 +317,25 @@ static void check_threads(const subject *s) {
   problem_free(p);
 }
 
-// Two calls with the state handed over give what one gives.
-static void check_split(const subject *s, uint64_t *seed) {
-  const rec_run_options forward = {0}, backward = {.backward = true};
-  int64_t time = 70, at = (int64_t)(next_random(seed) % 71);
-  problem *whole = draw_problem(s, 2, time, 13);
+// Two calls with the state handed over give what one gives. `options` are those of the second call.
+static void check_split(const subject *s, problem *whole, int64_t at, const char *what,
+                        rec_run_options options) {
+  const rec_run_options plain = {.backward = options.backward};
   problem_drop_states(whole);
-  problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at),
-          *second = problem_part(whole, at, time);
-  bool ran = problem_run(exact, s->recurrence, "reference", &backward) &&
-             problem_run(first, s->recurrence, "host", &forward);
-  if (ran) {
-    hand_state_on(first, second);
-    ran = problem_run(second, s->recurrence, "host", &backward);
-  }
-  if (ran) {
-    hand_gradient_back(first, second);
-    ran = problem_run(first, s->recurrence, "host", &backward);
-  }
-  if (check(ran, "%s split at %d: %s", s->name, (int)at, rec_message())) {
+  problem *exact = problem_copy(whole), *joined = NULL;
+  if (problem_run(exact, s->recurrence, "reference", &plain))
+    joined = problem_run_split(whole, at, s->recurrence, "host", &options);
+  if (check(joined, "%s %s at %d: %s", s->name, what, (int)at, rec_message())) {
     char where[256];
-    problem *joined = problem_join(whole, first, second);
-    double tolerance = problem_tolerance(whole, exact, s->recurrence, s->least, s->shake, true);
-    double error = problem_compare(exact, joined, true, 1e-4, where, sizeof where);
-    check(error <= tolerance, "%s split at %d: error %.2e > %.2e at %s", s->name, (int)at, error,
+    double tolerance =
+        problem_tolerance(whole, exact, s->recurrence, s->least, s->shake, options.backward);
+    double error = problem_compare(exact, joined, options.backward, 1e-4, where, sizeof where);
+    check(error <= tolerance, "%s %s at %d: error %.2e > %.2e at %s", s->name, what, (int)at, error,
           tolerance, where);
-    problem_free(joined);
   }
   problem_free(whole);
   problem_free(exact);
-  problem_free(first);
-  problem_free(second);
-}
-
-// A long call and then single steps give what one long call gives.
-static void check_prefill(const subject *s) {
-  const rec_run_options long_call = {0}, steps = {.step = true};
-  int64_t time = 83, at = 70;
-  problem *whole = draw_problem(s, 2, time, 17);
-  problem_drop_states(whole);
-  problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at),
-          *second = problem_part(whole, at, time);
-  bool ran = problem_run(exact, s->recurrence, "reference", &long_call) &&
-             problem_run(first, s->recurrence, "host", &long_call);
-  if (ran) {
-    hand_state_on(first, second);
-    ran = problem_run(second, s->recurrence, "host", &steps);
-  }
-  if (check(ran, "%s prefill: %s", s->name, rec_message())) {
-    char where[256];
-    problem *joined = problem_join(whole, first, second);
-    double tolerance = problem_tolerance(whole, exact, s->recurrence, s->least, s->shake, false);
-    double error = problem_compare(exact, joined, false, 1e-4, where, sizeof where);
-    check(error <= tolerance, "%s prefill, then steps: error %.2e > %.2e at %s", s->name, error,
-          tolerance, where);
-    problem_free(joined);
-  }
-  problem_free(whole);
-  problem_free(exact);
-  problem_free(first);
-  problem_free(second);
+  problem_free(joined);
 }
 
 // One sequence that is one instance is cut in time (runtime/support/split.c): long ones.
@@ -435,8 +394,11 @@ static void check_program(const program *p, uint64_t *seed) {
   check_absent(&s);
   check_packed(&s);
   check_threads(&s);
-  for (int i = 0; i < 3; i++) check_split(&s, seed);
-  check_prefill(&s);
+  for (int i = 0; i < 3; i++)
+    check_split(&s, draw_problem(&s, 2, 70, 13), (int64_t)(next_random(seed) % 71), "split",
+                (rec_run_options){.backward = true});
+  check_split(&s, draw_problem(&s, 2, 83, 17), 70, "prefill, then steps, split",
+              (rec_run_options){.step = true});
   if (p->cut) check_parts(&s);
   if (p->cut) check_packed_parts(&s);
   rec_module_close(module);
