@@ -281,6 +281,33 @@ bool check(bool passed, const char *format, ...) {
   return false;
 }
 
+void agree_with_reference(problem *inputs, const rec_recurrence *recurrence, const char *device,
+                          const rec_run_options *options, agreement allowed, const char *what,
+                          ...) {
+  char name[256], where[256];
+  va_list arguments;
+  va_start(arguments, what);
+  vsnprintf(name, sizeof name, what, arguments);
+  va_end(arguments);
+  const bool backward = options->backward;
+  problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
+  bool ran =
+      problem_run(exact, recurrence, "reference", &(rec_run_options){.backward = backward}) &&
+      problem_run(got, recurrence, device, options);
+  if (check(ran, "%s on %s: %s", name, device, rec_message())) {
+    double error = problem_compare(exact, got, backward, allowed.floor, where, sizeof where),
+           tolerance = allowed.least;
+    if (!(error <= tolerance) && allowed.shake > 0)
+      tolerance =
+          problem_tolerance(inputs, exact, recurrence, allowed.least, allowed.shake, backward);
+    check(error <= tolerance, "%s on %s: error %.2e > %.2e at %s", name, device, error, tolerance,
+          where);
+  }
+  problem_free(inputs);
+  problem_free(exact);
+  problem_free(got);
+}
+
 int checked(void) {
   printf("%d passed, %d failed\n", check_count - failure_count, failure_count);
   return failure_count != 0 || check_count == 0;

@@ -1,7 +1,7 @@
 // Programs compiled by recc for the tests of the runtime, in a folder that is removed at exit.
 #pragma once
 
-#include "runtime/rec.h"
+#include "tests/runtime/problem.h"
 
 // Compiles a .rec file with the words in `options` (NULL ends them) and opens the library. Without
 // --target among the words it is for the host (host_target). ptxas is not run. NULL after printing
@@ -49,5 +49,17 @@ uint64_t chosen_seed(void);
 
 // Counts a check; a failed one prints its text. Returns `passed`.
 bool check(bool passed, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// How far the results of a device may lie from the interpreter's: `least` with this floor of
+// problem_compare, or with a `shake` as far as problem_tolerance says.
+typedef struct agreement {
+  double floor, least, shake;
+} agreement;
+// Runs the interpreter and a device, and checks that their results agree. The text names the run.
+// Takes the inputs.
+void agree_with_reference(problem *inputs, const rec_recurrence *recurrence, const char *device,
+                          const rec_run_options *options, agreement allowed, const char *what, ...)
+    __attribute__((format(printf, 6, 7)));
+
 // Prints `N passed, N failed`; the exit status of the test.
 int checked(void);

@@ -72,24 +72,13 @@ static void draw_gates(problem *p, uint64_t *seed, double strength) {
 static void check_decay(const rec_recurrence *recurrence, const char *decay, double strength,
                         int64_t time) {
   const rec_signature *s = rec_recurrence_signature(recurrence);
-  rec_run_options options = {.backward = true};
   uint64_t seed = (uint64_t)time + 1;
   problem *inputs = problem_new(s, 1, time, 3);
   problem_draw(inputs, seed, 0.7);
   draw_gates(inputs, &seed, strength);
-  problem *exact = problem_copy(inputs), *host = problem_copy(inputs);
-  bool ran = problem_run(exact, recurrence, "reference", &options) &&
-             problem_run(host, recurrence, "host", &options);
-  if (check(ran, "%s: %s", decay, rec_message())) {
-    char where[256];
-    double tolerance = problem_tolerance(inputs, exact, recurrence, 2e-5, 6e-8, true);
-    double error = problem_compare(exact, host, true, 1e-4, where, sizeof where);
-    check(error <= tolerance, "%s strength %g T=%lld: error %.2e > %.2e at %s", decay, strength,
-          (long long)time, error, tolerance, where);
-  }
-  problem_free(inputs);
-  problem_free(exact);
-  problem_free(host);
+  agree_with_reference(inputs, recurrence, "host", &(rec_run_options){.backward = true},
+                       (agreement){1e-4, 2e-5, 6e-8}, "%s strength %g T=%lld", decay, strength,
+                       (long long)time);
 }
 
 typedef struct drifting {

@@ -154,21 +154,12 @@ static const char of_states[] =
 
 static void compare_extremes(const rec_recurrence *r, const char *device, const char *options,
                              double floor, double tolerance) {
-  rec_run_options backward = {.backward = true};
   for (int64_t time = 1; time <= 47; time += 23) {
-    char where[256];
-    problem *exact = problem_new(rec_recurrence_signature(r), 2, time, 3);
-    problem_draw(exact, (uint64_t)time, 0.8);
-    problem *got = problem_copy(exact);
-    bool ran =
-        problem_run(exact, r, "reference", &backward) && problem_run(got, r, device, &backward);
-    if (check(ran, "%s", rec_message())) {
-      double error = problem_compare(exact, got, true, floor, where, sizeof where);
-      check(error <= tolerance, "%s %s%s T=%d: error %.2e at %s", rec_recurrence_signature(r)->name,
-            device, options, (int)time, error, where);
-    }
-    problem_free(exact);
-    problem_free(got);
+    problem *inputs = problem_new(rec_recurrence_signature(r), 2, time, 3);
+    problem_draw(inputs, (uint64_t)time, 0.8);
+    agree_with_reference(inputs, r, device, &(rec_run_options){.backward = true},
+                         (agreement){floor, tolerance, 0}, "%s%s T=%d",
+                         rec_recurrence_signature(r)->name, options, (int)time);
   }
 }
 

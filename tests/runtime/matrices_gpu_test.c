@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compiler/abi/simt_options.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
@@ -73,22 +72,11 @@ static void draw(problem *p) {
 }
 
 static void compare(const rec_recurrence *r, int64_t batch, bool backward, const char *what) {
-  problem *exact = problem_new(rec_recurrence_signature(r), batch, 19, 2);
-  draw(exact);
-  problem *got = problem_copy(exact);
-  rec_simt_options simt = {.size = sizeof simt, .watched = true};
-  const rec_run_options reference = {.backward = backward},
-                        options = {.backward = backward, .simt = &simt};
-  char where[256];
-  bool ran =
-      problem_run(exact, r, "reference", &reference) && problem_run(got, r, "simt", &options);
-  if (check(ran, "%s, batch %d: %s", what, (int)batch, rec_message())) {
-    double error = problem_compare(exact, got, backward, 1e-4, where, sizeof where);
-    check(error < (backward ? 5e-2 : 5e-5), "%s, batch %d: error %.1e at %s", what, (int)batch,
-          error, where);
-  }
-  problem_free(exact);
-  problem_free(got);
+  problem *inputs = problem_new(rec_recurrence_signature(r), batch, 19, 2);
+  draw(inputs);
+  agree_with_reference(inputs, r, "simt", &(rec_run_options){.backward = backward},
+                       (agreement){1e-4, backward ? 5e-2 : 5e-5, 0}, "%s, batch %d", what,
+                       (int)batch);
 }
 
 static void compare_batches(rec_module *module, const char *name, const char *what) {

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compiler/abi/simt_options.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
@@ -58,28 +57,16 @@ static problem *packed(const rec_signature *signature) {
 // Takes the inputs.
 static void run_with(const subject *s, const rec_recurrence *r, problem *inputs,
                      rec_run_options options, const char *what) {
-  char where[256];
   bool f32 = strcmp(s->type, "f32") == 0, bf16 = strcmp(s->type, "bf16") == 0;
-  double least = f32 ? 2e-5 : bf16 ? 6e-2 : 7.5e-3, shake = f32 ? 0x1p-24 : bf16 ? 0x1p-8 : 0x1p-11;
   options.backward = true;
+  options.device_number = s->device;
   problem_draw(inputs, 7, 0.7);
   problem_retype(inputs, inputs->signature);
-  problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
-  if (check(problem_run(exact, r, "reference", &(rec_run_options){.backward = true}), "%s: %s",
-            s->recurrence, rec_message())) {
-    options.device_number = s->device;
-    if (check(problem_run(got, r, "simt", &options), "%s %s: %s", s->recurrence, what,
-              rec_message())) {
-      double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-      double tolerance =
-          error <= least ? least : problem_tolerance(inputs, exact, r, least, shake, true);
-      check(error <= tolerance, "%s %s %s: error %.2e > %.2e at %s", s->recurrence, s->type, what,
-            error, tolerance, where);
-    }
-  }
-  problem_free(inputs);
-  problem_free(exact);
-  problem_free(got);
+  agree_with_reference(inputs, r, "simt", &options,
+                       f32    ? (agreement){1e-4, 2e-5, 0x1p-24}
+                       : bf16 ? (agreement){1e-4, 6e-2, 0x1p-8}
+                              : (agreement){1e-4, 7.5e-3, 0x1p-11},
+                       "%s %s %s", s->recurrence, s->type, what);
 }
 
 static void run(const subject *s, const rec_recurrence *r, problem *inputs, const char *what) {

@@ -111,22 +111,11 @@ static void agree(const rec_recurrence *recurrence, int64_t size, int64_t batch,
   bool f64 = s->token_type == REC_F64;
   problem *inputs = problem_new(s, batch, time, size);
   problem_draw(inputs, (uint64_t)(size + time), 0.5);
-  problem *exact = problem_copy(inputs), *host = problem_copy(inputs);
-  rec_run_options plain = {.backward = options.backward};
-  bool ran = problem_run(exact, recurrence, "reference", &plain) &&
-             problem_run(host, recurrence, "host", &options);
-  if (check(ran, "%s size %lld: %s", s->name, (long long)size, rec_message())) {
-    char where[256];
-    double tolerance = problem_tolerance(inputs, exact, recurrence, f64 ? 1e-9 : 2e-5,
-                                         f64 ? 1e-12 : 6e-8, options.backward);
-    double error = problem_compare(exact, host, options.backward, 1e-4, where, sizeof where);
-    check(error <= tolerance, "%s %s%s size %lld B=%lld T=%lld: error %.2e > %.2e at %s", s->name,
-          f64 ? "f64" : "f32", options.step ? " by steps" : "", (long long)size, (long long)batch,
-          (long long)time, error, tolerance, where);
-  }
-  problem_free(inputs);
-  problem_free(exact);
-  problem_free(host);
+  agree_with_reference(inputs, recurrence, "host", &options,
+                       (agreement){1e-4, f64 ? 1e-9 : 2e-5, f64 ? 1e-12 : 6e-8},
+                       "%s %s%s size %lld B=%lld T=%lld", s->name, f64 ? "f64" : "f32",
+                       options.step ? " by steps" : "", (long long)size, (long long)batch,
+                       (long long)time);
 }
 
 static void refuse(const rec_recurrence *recurrence, int64_t size, int64_t least) {

@@ -38,20 +38,11 @@ static bool has_lanes(const char *chunk, const char *columns, int lanes) {
 }
 
 static void compare(const rec_recurrence *r, int64_t time, const char *what) {
-  problem *exact = problem_new(rec_recurrence_signature(r), 1, time, 2);
-  problem_draw(exact, 11, 0.7);
-  problem *got = problem_copy(exact);
+  problem *inputs = problem_new(rec_recurrence_signature(r), 1, time, 2);
+  problem_draw(inputs, 11, 0.7);
   rec_simt_options simt = {.size = sizeof simt};
-  const rec_run_options reference = {.backward = true}, options = {.backward = true, .simt = &simt};
-  char where[256];
-  bool ran =
-      problem_run(exact, r, "reference", &reference) && problem_run(got, r, "simt", &options);
-  if (check(ran, "%s, %d steps: %s", what, (int)time, rec_message())) {
-    double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-    check(error < 3e-5, "%s, %d steps: error %.1e at %s", what, (int)time, error, where);
-  }
-  problem_free(exact);
-  problem_free(got);
+  agree_with_reference(inputs, r, "simt", &(rec_run_options){.backward = true, .simt = &simt},
+                       (agreement){1e-4, 3e-5, 0}, "%s, %d steps", what, (int)time);
 }
 
 int main(void) {

@@ -32,24 +32,12 @@ enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 static const char *const types[] = {"bf16", "f32"};
 
 static void agree(const rec_recurrence *r, problem *inputs, const char *device, int32_t number,
-                  double least, double shake, const char *what) {
-  rec_run_options options = {.backward = true, .device_number = number};
+                  agreement allowed, const char *what) {
   problem_draw(inputs, 7, 0.7);
   problem_retype(inputs, inputs->signature);
-  problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
-  bool ran = problem_run(exact, r, "reference", &(rec_run_options){.backward = true}) &&
-             problem_run(got, r, device, &options);
-  if (check(ran, "%s on %s: %s", what, device, rec_message())) {
-    char where[256];
-    double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-    double tolerance =
-        error <= least ? least : problem_tolerance(inputs, exact, r, least, shake, true);
-    check(error <= tolerance, "%s on %s: error %.2e > %.2e at %s", what, device, error, tolerance,
-          where);
-  }
-  problem_free(inputs);
-  problem_free(exact);
-  problem_free(got);
+  agree_with_reference(inputs, r, device,
+                       &(rec_run_options){.backward = true, .device_number = number}, allowed, "%s",
+                       what);
 }
 
 static void run(const subject *s, const char *type, bool warpgroups, const char *word) {
@@ -68,12 +56,11 @@ static void run(const subject *s, const char *type, bool warpgroups, const char 
   if (!check(module, "%s does not compile", what)) return;
   const rec_recurrence *r = rec_module_find(module, s->recurrence);
   const rec_signature *signature = rec_recurrence_signature(r);
-  double least = f32 ? 2e-5 : 6e-2, shake = f32 ? 0x1p-24 : 0x1p-8;
+  agreement allowed = {1e-4, f32 ? 2e-5 : 6e-2, f32 ? 0x1p-24 : 0x1p-8};
   static const int32_t lengths[] = {0, 1, 64, 15};
-  agree(r, problem_new(signature, 1, 130, 1), "simt", warpgroups ? 2 : 0, least, shake, what);
-  agree(r, problem_packed(signature, lengths, 4, 1), "simt", warpgroups ? 2 : 0, least, shake,
-        what);
-  agree(r, problem_new(signature, 2, 70, 1), "host", 0, least, shake, what);
+  agree(r, problem_new(signature, 1, 130, 1), "simt", warpgroups ? 2 : 0, allowed, what);
+  agree(r, problem_packed(signature, lengths, 4, 1), "simt", warpgroups ? 2 : 0, allowed, what);
+  agree(r, problem_new(signature, 2, 70, 1), "host", 0, allowed, what);
   rec_module_close(module);
 }
 
