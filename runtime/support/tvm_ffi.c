@@ -8,7 +8,6 @@
 #include "runtime/support/tvm_ffi.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "runtime/support/error.h"
@@ -27,18 +26,14 @@ typedef void *stream_function(int32_t device_type, int32_t device_number);
 typedef int allocate_function(foreign_tensor *prototype, void **object);
 typedef int release_function(void *object);
 
-static int raise_error(const char *kind) {
-  raise_function *raise;
-  find_process_function(&raise, "TVMFFIErrorSetRaisedFromCStr");
-  if (raise) raise(kind, rec_error());
-  return -1;
-}
-
 static int raise_fault(const foreign_call *f) {
   static const char *const kinds[] = {[FOREIGN_WRONG_VALUE] = "ValueError",
                                       [FOREIGN_WRONG_TYPE] = "TypeError",
                                       [FOREIGN_REFUSED] = "RuntimeError"};
-  return raise_error(kinds[f->fault]);
+  raise_function *raise;
+  find_process_function(&raise, "TVMFFIErrorSetRaisedFromCStr");
+  if (raise) raise(kinds[f->fault], rec_error());
+  return -1;
 }
 
 typedef struct tvm_workspace {
@@ -92,43 +87,30 @@ static const foreign_tensor *read_tvm_argument(const tvm_any *argument, bool *go
   }
 }
 
-typedef struct tvm_call {
-  const rec_variants *recurrence;
-  int kind;
-  const char *entry;
-  const tvm_any *arguments;
-  int32_t count;
-} tvm_call;
-
-static int refuse_count(const tvm_call *c, int most) {
-  rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected at most %d arguments, found %d",
-           (const char *)c->recurrence + c->recurrence->name_at, c->entry, most, c->count);
-  return raise_error("TypeError");
-}
-
-static int refuse_argument(const tvm_call *c, int position) {
-  rec_fail(REC_ERROR_ARGUMENT,
-           "%s_%s: expected a tensor or None as argument %d, found a value of tvm-ffi's type %d",
-           (const char *)c->recurrence + c->recurrence->name_at, c->entry, position + 1,
-           c->arguments[position].type);
-  return raise_error("TypeError");
-}
-
-static int run_tvm_call(const tvm_call *c) {
-  foreign_call f = {.recurrence = c->recurrence, .kind = c->kind};
-  int tensors = count_tensors(c->recurrence->tables[0], c->kind),
-      most = tensors + (c->kind == REC_KERNEL_STEP ? 0 : 2);
-  if (c->count > most) return refuse_count(c, most);
+static int run_tvm_call(const rec_variants *recurrence, int kind, const tvm_any *arguments,
+                        int32_t count, tvm_any *result) {
+  foreign_call f = {.recurrence = recurrence, .kind = kind};
+  int tensors = count_tensors(recurrence->tables[0], kind),
+      most = tensors + (kind == REC_KERNEL_STEP ? 0 : 2);
+  *result = (tvm_any){0};
+  if (count > most) {
+    foreign_fail(&f, FOREIGN_WRONG_TYPE, "expected at most %d arguments, found %d", most, count);
+    return raise_fault(&f);
+  }
   const foreign_tensor *given[most + 1];
   memset(given, 0, sizeof given);
-  for (int i = 0; i < c->count; i++) {
+  for (int i = 0; i < count; i++) {
     bool good;
-    given[i] = read_tvm_argument(&c->arguments[i], &good);
-    if (!good) return refuse_argument(c, i);
+    given[i] = read_tvm_argument(&arguments[i], &good);
+    if (good) continue;
+    foreign_fail(&f, FOREIGN_WRONG_TYPE,
+                 "expected a tensor or None as argument %d, found a value of tvm-ffi's type %d",
+                 i + 1, arguments[i].type);
+    return raise_fault(&f);
   }
   f.tensors = given;
   f.count = tensors;
-  if (c->kind != REC_KERNEL_STEP) {
+  if (kind != REC_KERNEL_STEP) {
     f.cu_seqlens = given[tensors];
     f.saved = given[tensors + 1];
   }
@@ -143,23 +125,13 @@ static int run_tvm_call(const tvm_call *c) {
   return status == REC_OK ? 0 : raise_fault(&f);
 }
 
-int rec_forward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
-                        int32_t count, tvm_any *result) {
-  (void)handle;
-  *result = (tvm_any){0};
-  return run_tvm_call(&(tvm_call){recurrence, REC_KERNEL_FORWARD, "forward", arguments, count});
-}
+#define ENTRY(name, kind)                                                                         \
+  int name(const rec_variants *recurrence, void *handle, const tvm_any *arguments, int32_t count, \
+           tvm_any *result) {                                                                     \
+    (void)handle;                                                                                 \
+    return run_tvm_call(recurrence, kind, arguments, count, result);                              \
+  }
 
-int rec_backward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
-                         int32_t count, tvm_any *result) {
-  (void)handle;
-  *result = (tvm_any){0};
-  return run_tvm_call(&(tvm_call){recurrence, REC_KERNEL_BACKWARD, "backward", arguments, count});
-}
-
-int rec_step_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
-                     int32_t count, tvm_any *result) {
-  (void)handle;
-  *result = (tvm_any){0};
-  return run_tvm_call(&(tvm_call){recurrence, REC_KERNEL_STEP, "step", arguments, count});
-}
+ENTRY(rec_forward_tvm_ffi, REC_KERNEL_FORWARD)
+ENTRY(rec_backward_tvm_ffi, REC_KERNEL_BACKWARD)
+ENTRY(rec_step_tvm_ffi, REC_KERNEL_STEP)
