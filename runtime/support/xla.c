@@ -12,8 +12,6 @@
 // and gives it to nobody but later work on that stream.
 #include "runtime/support/xla.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "runtime/support/call.h"
@@ -47,20 +45,7 @@ typedef struct xla_call {
 
 // ---- errors ----------------------------------------------------------------------------------
 
-__attribute__((format(printf, 2, 3))) static rec_status refuse_xla(const xla_call *c,
-                                                                   const char *format, ...) {
-  static const char *const entries[] = {[REC_KERNEL_FORWARD] = "forward",
-                                        [REC_KERNEL_STEP] = "step",
-                                        [REC_KERNEL_BACKWARD] = "backward"};
-  char text[REC_ERROR_TEXT_MAX];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: %s",
-                  (const char *)c->call.recurrence + c->call.recurrence->name_at,
-                  entries[c->call.kind], text);
-}
+#define refuse_xla(c, ...) foreign_fail(&(c)->call, FOREIGN_WRONG_VALUE, __VA_ARGS__)
 
 static xla_error *error_of(const xla_frame *frame, rec_status status) {
   if (status == REC_OK) return NULL;
