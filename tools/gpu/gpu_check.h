@@ -38,6 +38,19 @@ typedef bool timed_call(void *data);
 double seconds_of(const gpu *g, timed_call *call, void *data);
 double median_of(double *figures, int count);
 
+// The kernel of an operation in one block, by both of its bodies. The GPU begins with what is in
+// by_gpu.
+typedef struct operation_run {
+  const gpu_operation *operation;
+  int threads, shared_bytes;
+  const void *in;
+  void *by_gpu, *by_simt;
+  size_t in_bytes, out_bytes;
+} operation_run;
+// `memory`: the GPU's, for what is read and what is written. False after a message.
+bool run_operation(const gpu *g, cuda_function function, cuda_pointer memory,
+                   const operation_run *run);
+
 // Both bodies of an operation that four warps are needed for: the largest difference, or infinity
 // after a message.
 bool is_group_operation(const gpu_operation *o);

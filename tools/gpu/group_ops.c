@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "compiler/abi/library.h"
-#include "compiler/abi/simt.h"
 #include "runtime/support/narrow.h"
 #include "tools/gpu/gpu_check.h"
 #include "tools/gpu/op_kernels.h"
@@ -23,13 +22,6 @@ enum {
 typedef struct trial {
   uint32_t in[GPU_GROUP_OP_WORDS], by_gpu[OUTPUT], by_simt[OUTPUT];
 } trial;
-
-typedef struct parameter {
-  const void *in;
-  void *out;
-} parameter;
-
-_Static_assert(sizeof(parameter) == GPU_GROUP_OP_PARAMETER, "as the kernels have it");
 
 static bool begins(const char *text, const char *with) {
   return strncmp(text, with, strlen(with)) == 0;
@@ -111,44 +103,17 @@ static double difference_of_sums(const gpu_operation *o, const trial *t) {
 
 // ---- both ------------------------------------------------------------------------------------
 
-static bool run_by_simt(const gpu_operation *o, trial *t) {
-  char message[SIMT_MESSAGE] = "";
-  parameter p = {.in = t->in, .out = t->by_simt};
-  simt_launch launch = {.kernel = o->name,
-                        .function = o->body,
-                        .parameters = &p,
-                        .blocks = 1,
-                        .threads = THREADS,
-                        .shared_bytes = 4 * GPU_GROUP_OP_IMAGE,
-                        .seed = 1};
-  if (simt_run(&launch, 0, 1, NULL, message) == SIMT_DONE) return true;
-  fprintf(stderr, "rec-gpu-check: %s\n", message);
-  return false;
-}
-
-static bool run_by_gpu(const gpu *g, cuda_function function, cuda_pointer memory, trial *t) {
-  const cuda_driver *d = g->driver;
-  cuda_pointer out = memory + offsetof(trial, by_gpu);
-  parameter p = {.in = (void *)(uintptr_t)memory, .out = (void *)(uintptr_t)out};
-  void *parameters[] = {&p};
-  return gpu_good(g, d->upload(memory, t, sizeof *t), "cuMemcpyHtoD") &&
-         gpu_good(g,
-                  d->launch(function, 1, 1, 1, THREADS, 1, 1, 4 * GPU_GROUP_OP_IMAGE, NULL,
-                            parameters, NULL),
-                  "cuLaunchKernel") &&
-         gpu_good(g, d->context_synchronize(), "cuCtxSynchronize") &&
-         gpu_good(g, d->download(t->by_gpu, out, sizeof t->by_gpu), "cuMemcpyDtoH");
-}
-
 double compare_group_operation(const gpu *g, const gpu_operation *o, cuda_function function) {
   static trial t;
+  const operation_run run = {o,         THREADS,     4 * GPU_GROUP_OP_IMAGE, t.in, t.by_gpu,
+                             t.by_simt, sizeof t.in, sizeof t.by_gpu};
   cuda_pointer memory;
   double worst = 0;
   if (!gpu_good(g, g->driver->allocate(&memory, sizeof t), "cuMemAlloc")) return INFINITY;
   for (uint32_t round = 0; round < ROUNDS && isfinite(worst); round++) {
     draw_product(o, &t, round);
-    bool ran = run_by_simt(o, &t) && run_by_gpu(g, function, memory, &t);
-    worst = ran ? fmax(worst, difference_of_sums(o, &t)) : INFINITY;
+    worst = run_operation(g, function, memory, &run) ? fmax(worst, difference_of_sums(o, &t))
+                                                     : INFINITY;
   }
   g->driver->release(memory);
   return worst;

@@ -47,10 +47,12 @@ typedef struct trial {
   uint32_t in[INPUT], by_gpu[OUTPUT], by_simt[OUTPUT];
 } trial;
 
-typedef struct pointers {
+typedef struct parameter {
   const void *in;
   void *out;
-} pointers;
+} parameter;
+
+_Static_assert(sizeof(parameter) == GPU_GROUP_OP_PARAMETER, "as the kernels have it");
 
 static uint32_t next(uint32_t *seed) {
   *seed = *seed * 1664525u + 1013904223u;
@@ -99,33 +101,35 @@ static void draw(const op *o, trial *t, uint32_t seed) {
   for (int i = ARGUMENTS * LANES; i < INPUT; i++) t->in[i] = next(&seed) ^ next(&seed) << 8;
 }
 
-static bool run_by_simt(const op *o, trial *t) {
+static bool run_by_simt(const operation_run *r) {
   char message[SIMT_MESSAGE] = "";
-  pointers p = {t->in, t->by_simt};
-  simt_launch launch = {.kernel = o->name,
-                        .function = o->body,
+  parameter p = {r->in, r->by_simt};
+  simt_launch launch = {.kernel = r->operation->name,
+                        .function = r->operation->body,
                         .parameters = &p,
                         .blocks = 1,
-                        .threads = LANES,
-                        .shared_bytes = 16 * LANES,
+                        .threads = r->threads,
+                        .shared_bytes = r->shared_bytes,
                         .seed = 1};
   if (simt_run(&launch, 0, 1, NULL, message) == SIMT_DONE) return true;
   fprintf(stderr, "rec-gpu-check: %s\n", message);
   return false;
 }
 
-static bool run_by_gpu(const gpu *g, cuda_function function, cuda_pointer memory, trial *t) {
+bool run_operation(const gpu *g, cuda_function function, cuda_pointer memory,
+                   const operation_run *r) {
   const cuda_driver *d = g->driver;
-  pointers p = {(void *)(uintptr_t)memory, (void *)(uintptr_t)(memory + sizeof t->in)};
+  cuda_pointer out = memory + r->in_bytes;
+  parameter p = {(void *)(uintptr_t)memory, (void *)(uintptr_t)out};
   void *parameters[] = {&p};
-  return gpu_good(g, d->upload(memory, t->in, sizeof t->in), "cuMemcpyHtoD") &&
-         gpu_good(g, d->upload(memory + sizeof t->in, t->by_gpu, sizeof t->by_gpu),
-                  "cuMemcpyHtoD") &&
-         gpu_good(g, d->launch(function, 1, 1, 1, LANES, 1, 1, 16 * LANES, NULL, parameters, NULL),
+  return run_by_simt(r) && gpu_good(g, d->upload(memory, r->in, r->in_bytes), "cuMemcpyHtoD") &&
+         gpu_good(g, d->upload(out, r->by_gpu, r->out_bytes), "cuMemcpyHtoD") &&
+         gpu_good(g,
+                  d->launch(function, 1, 1, 1, (unsigned)r->threads, 1, 1,
+                            (unsigned)r->shared_bytes, NULL, parameters, NULL),
                   "cuLaunchKernel") &&
          gpu_good(g, d->context_synchronize(), "cuCtxSynchronize") &&
-         gpu_good(g, d->download(t->by_gpu, memory + sizeof t->in, sizeof t->by_gpu),
-                  "cuMemcpyDtoH");
+         gpu_good(g, d->download(r->by_gpu, out, r->out_bytes), "cuMemcpyDtoH");
 }
 
 // Approximations, and sums whose order is the GPU's, may differ; all else is the same to the last
@@ -152,11 +156,12 @@ static double difference(const op *o, const trial *t) {
 
 static double compare(const gpu *g, const op *o, cuda_function function, cuda_pointer memory) {
   static trial t;
+  const operation_run run = {o,        LANES,     16 * LANES,  t.in,
+                             t.by_gpu, t.by_simt, sizeof t.in, sizeof t.by_gpu};
   double worst = 0;
   for (uint32_t seed = 1; seed <= ROUNDS && isfinite(worst); seed++) {
     draw(o, &t, seed);
-    bool ran = run_by_simt(o, &t) && run_by_gpu(g, function, memory, &t);
-    worst = ran ? fmax(worst, difference(o, &t)) : INFINITY;
+    worst = run_operation(g, function, memory, &run) ? fmax(worst, difference(o, &t)) : INFINITY;
   }
   return worst;
 }
