@@ -32,7 +32,6 @@ bool gpu_module(const gpu *g, const char *name, cuda_module *module);
 bool gpu_function(const gpu *g, cuda_module module, const char *name, cuda_function *function);
 // False after the driver's message.
 bool gpu_good(const gpu *g, cuda_result result, const char *call);
-double seconds_now(void);
 // Of one call, the median of some rounds; 0 after a call that failed.
 typedef bool timed_call(void *data);
 double seconds_of(const gpu *g, timed_call *call, void *data);

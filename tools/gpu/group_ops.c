@@ -23,10 +23,6 @@ typedef struct trial {
   uint32_t in[GPU_GROUP_OP_WORDS], by_gpu[OUTPUT], by_simt[OUTPUT];
 } trial;
 
-static bool begins(const char *text, const char *with) {
-  return strncmp(text, with, strlen(with)) == 0;
-}
-
 bool is_group_operation(const gpu_operation *o) { return begins(o->name, "wgmma_"); }
 
 static uint32_t below(uint32_t *seed, uint32_t end) {

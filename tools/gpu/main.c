@@ -3,7 +3,6 @@
 //                            | passes FOLDER SHAPES | ptx MODULE | cases | names
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "compiler/base/embedded.h"
 #include "runtime/rec.h"
@@ -11,12 +10,6 @@
 #include "tools/gpu/gpu_check.h"
 
 extern const embedded_file embedded_gpu_check[];
-
-double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 bool gpu_good(const gpu *g, cuda_result result, const char *call) {
   if (cuda_check(g->driver, result, call, NULL) == REC_OK) return true;

@@ -60,10 +60,6 @@ static ir argument(const op_kernel *k, int i) {
   }
 }
 
-static bool begins(const char *text, const char *with) {
-  return strncmp(text, with, strlen(with)) == 0;
-}
-
 // What the group operations are about: one copy in a group of its own, and as many empty ones as
 // may be under way.
 static void start_copy(const op_kernel *k) {

@@ -1,7 +1,13 @@
 // Kernels of single abstract operations, and what lies where in their memory.
 #pragma once
 
+#include <string.h>
+
 #include "compiler/target/target.h"
+
+static inline bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
 
 // A kernel `rec_op_NAME` for each abstract operation, to compare its bodies: op_kernels.c says what
 // it does.

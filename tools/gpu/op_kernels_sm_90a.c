@@ -21,10 +21,6 @@ typedef struct group_kernel {
   ir frame, in, out, thread, shared;
 } group_kernel;
 
-static bool begins(const char *text, const char *with) {
-  return strncmp(text, with, strlen(with)) == 0;
-}
-
 static ir word_of(const group_kernel *k, ir base, ir index) {
   return element(k->e, k->e->i32, base, index);
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/clock.h"
 #include "runtime/device.h"
 #include "runtime/front.h"
 #include "runtime/limit.h"
@@ -34,11 +35,11 @@ double median_of(double *figures, int count) {
 
 // A round of so many calls: seconds of one, or 0. The device is idle when it begins.
 static double seconds_of_round(const gpu *g, timed_call *call, void *data, int count) {
-  double start = seconds_now();
+  double start = clock_seconds(CLOCK_MONOTONIC);
   for (int i = 0; i < count; i++)
     if (!call(data)) return 0;
   return gpu_good(g, g->driver->context_synchronize(), "cuCtxSynchronize")
-             ? (seconds_now() - start) / count
+             ? (clock_seconds(CLOCK_MONOTONIC) - start) / count
              : 0;
 }
 
