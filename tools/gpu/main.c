@@ -1,11 +1,10 @@
 // The command: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | micro | speed
 // FOLDER SHAPES | once FOLDER SHAPES
 //                            | passes FOLDER SHAPES | ptx MODULE | cases | names
-#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/base/embedded.h"
-#include "runtime/rec.h"
+#include "runtime/internal.h"
 #include "tests/runtime/grid_cases.h"
 #include "tools/gpu/gpu_check.h"
 
@@ -44,24 +43,12 @@ const char *gpu_ptx(const char *name) {
   return file ? (const char *)file->data : NULL;
 }
 
-// The whole file, kept to the end; NULL: there is none, or there were too many before it.
+// Kept to the end; NULL: there is none.
 static const char *read_cubin(const char *name) {
-  enum { MOST = 8 };
-  static char *kept[MOST];
-  static int count;
-  char path[96], *bytes = NULL;
-  long size = 0;
-  if (count == MOST) return NULL;
+  char path[96];
+  rec_mapping file;
   snprintf(path, sizeof path, "cubins/%s.cubin", name);
-  FILE *file = fopen(path, "rb");
-  if (file && fseek(file, 0, SEEK_END) == 0) size = ftell(file);
-  if (size > 0) bytes = malloc((size_t)size);
-  bool whole =
-      bytes && fseek(file, 0, SEEK_SET) == 0 && fread(bytes, 1, (size_t)size, file) == (size_t)size;
-  if (file) fclose(file);
-  if (whole) return kept[count++] = bytes;
-  free(bytes);
-  return NULL;
+  return rec_map(path, &file) ? NULL : file.bytes;
 }
 
 bool gpu_module(const gpu *g, const char *name, cuda_module *module) {
