@@ -78,19 +78,6 @@ TEST(test_arguments_of_tasks) {
 
 // ---- the files of editors --------------------------------------------------------------------
 
-static char *read_file(const char *path) {
-  char whole[1024];
-  snprintf(whole, sizeof whole, "%s/%s", REC_SOURCE_DIR, path);
-  FILE *file = fopen(whole, "rb");
-  if (!file) fail_msg("cannot read %s", whole);
-  char *text = calloc(1, 1 << 20);
-  assert_non_null(text);
-  size_t size = fread(text, 1, (1 << 20) - 1, file);
-  assert_true(size > 0);
-  fclose(file);
-  return text;
-}
-
 static bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -105,13 +92,15 @@ static bool has_word(const char *text, const char *word) {
 }
 
 TEST(test_editor_files) {
-  static const char *const files[] = {"tools/editors/vim/syntax/rec.vim",
-                                      "tools/editors/vscode/syntaxes/rec.tmLanguage.json",
-                                      "tools/editors/tree-sitter-rec/queries/highlights.scm"};
+  static const char *const files[] = {
+      REC_SOURCE_DIR "/tools/editors/vim/syntax/rec.vim",
+      REC_SOURCE_DIR "/tools/editors/vscode/syntaxes/rec.tmLanguage.json",
+      REC_SOURCE_DIR "/tools/editors/tree-sitter-rec/queries/highlights.scm"};
+  arena *memory = arena_new();
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    char *text = read_file(files[i]);
+    const char *text = text_of(memory, files[i]);
     for (const lsp_word *w = lsp_words; w->name; w++)
       if (!has_word(text, w->name)) fail_msg("%s lacks '%s'", files[i], w->name);
-    free(text);
   }
+  arena_free(memory);
 }

@@ -30,23 +30,13 @@ static int below(int n) { return (int)(next_random() % (uint64_t)n); }
 
 // ---- programs --------------------------------------------------------------------------------
 
-static const char *read_text(arena *a, const char *path) {
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  char *text = arena_alloc(a, 1 << 16);
-  size_t size = fread(text, 1, (1 << 16) - 1, file);
-  text[size] = '\0';
-  fclose(file);
-  return text;
-}
-
 static void add_folder(arena *a, texts *programs, const char *folder) {
   DIR *dir = opendir(folder);
   assert_non_null(dir);
   for (struct dirent *entry; (entry = readdir(dir));) {
     size_t length = strlen(entry->d_name);
     if (length < 4 || strcmp(entry->d_name + length - 4, ".rec") != 0) continue;
-    const char *text = read_text(a, arena_printf(a, "%s/%s", folder, entry->d_name));
+    const char *text = text_of(a, arena_printf(a, "%s/%s", folder, entry->d_name));
     // The mutants must not read or depend on files.
     if (!strstr(text, "import")) vec_push(a, programs, text);
   }

@@ -5,17 +5,6 @@
 #include "tests/recurrence/fixture.h"
 #include "tests/unit/unit.h"
 
-static const char *read_file(arena *memory, const char *path) {
-  enum { LARGEST = 1 << 16 };
-  char *text = ARENA_ARRAY(memory, char, LARGEST);
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
-  size_t size = fread(text, 1, LARGEST - 1, file);
-  fclose(file);
-  assert_true(size > 0 && size < LARGEST - 1);
-  return text;
-}
-
 static void check_meaning(const char *text, size_t size) {
   fixture f = fixture_open();
   const char *program = arena_printf(f.memory, "%.*s", (int)size, text);
@@ -28,7 +17,7 @@ static void check_meaning(const char *text, size_t size) {
 
 TEST(forms_keep_the_meaning) {
   arena *memory = arena_new();
-  const char *text = read_file(memory, "tests/spellings/pairs.rec");
+  const char *text = text_of(memory, REC_SOURCE_DIR "/tests/spellings/pairs.rec");
   int checked = 0;
   for (const char *at = strstr(text, "\nrecurrence "); at; checked++) {
     const char *next = strstr(at + 1, "\nrecurrence ");

@@ -1,6 +1,8 @@
 // The program of every unit test: runs the tests that were listed at its start.
 #include "tests/unit/unit.h"
 
+#include "compiler/base/source.h"
+
 enum { MOST_TESTS = 64 };
 
 static struct CMUnitTest tests[MOST_TESTS];
@@ -23,6 +25,13 @@ void unit_add(int line, struct CMUnitTest test) {
 void unit_around(CMFixtureFunction set_up, CMFixtureFunction tear_down) {
   set_up_all = set_up;
   tear_down_all = tear_down;
+}
+
+const char *text_of(arena *memory, const char *path) {
+  const char *error = NULL;
+  const source *s = sources_load(sources_new(memory), path, &error);
+  if (!s) fail_msg("%s", error);
+  return s->text;
 }
 
 int main(void) {

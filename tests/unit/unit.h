@@ -18,6 +18,11 @@
 // Last of its kind: it uses the headers above.
 #include <cmocka.h>
 
+#include "compiler/base/arena.h"
+
+// The text of a file; it fails where there is none, or no UTF-8.
+const char *text_of(arena *memory, const char *path);
+
 void unit_add(int line, struct CMUnitTest test);
 void unit_around(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 
