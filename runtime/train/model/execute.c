@@ -378,13 +378,13 @@ rec_status executor_hits(executor *x, const void *parameters, const shard *s, ui
   shard there;
   run r = {.x = x, .parameters = parameters};
   rec_status status = begin_and_run(&r, s, &there);
-  uint8_t *found = staging_hits(&x->staged, hits);
+  uint8_t *found = staging_row(&x->staged, ROW_HITS, hits);
   for (int k = 0; !status && k < r.count; k++) {
     run_enter(&r, k);
     status =
         c->ops->hits(c, run_rows(&r, x->model->logits), there.targets + r.first, found + r.first);
   }
-  if (!status) status = staging_take_hits(&x->staged, s, &there, hits);
+  if (!status) status = staging_take(&x->staged, ROW_HITS, s, &there, hits);
   return run_end(&r, s, status);
 }
 
@@ -408,7 +408,7 @@ void executor_values(executor *x, const void *parameters, const shard *s, int op
 rec_status run_loss(const run *r, double scale, double *loss, float *losses) {
   const executor *x = r->x;
   rows logits = run_rows(r, x->model->logits);
-  float *found = staging_losses(&x->staged, losses);
+  float *found = staging_row(&x->staged, ROW_LOSSES, losses);
   return x->c->ops->cross_entropy(
       x->c, logits, r->s->targets + r->first, r->s->weights ? r->s->weights + r->first : NULL,
       scale, r->backward ? logits : (rows){0}, found ? found + r->first : NULL, x->row, loss);
@@ -441,7 +441,7 @@ static rec_status all_losses(run *r, double scale, double *loss, float *losses) 
     status = run_loss(r, scale, &loss[k], losses);
     told(r, loss_op(r->x->model), RAN_FORWARD, (double)r->tokens);
   }
-  return status ? status : staging_take_losses(&r->x->staged, &r->x->here, r->s, losses);
+  return status ? status : staging_take(&r->x->staged, ROW_LOSSES, &r->x->here, r->s, losses);
 }
 
 static rec_status start_pass(executor *x, const void *parameters, const shard *s, bool backward) {

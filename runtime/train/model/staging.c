@@ -14,35 +14,23 @@ static int64_t staged_state_bytes(const compute *c, const train_model *m, int64_
   return m->state_elements * batch * c->n->element_size;
 }
 
+static const size_t row_sizes[ROWS] = {[ROW_TOKENS] = sizeof(token_id),
+                                       [ROW_TARGETS] = sizeof(token_id),
+                                       [ROW_WEIGHTS] = sizeof(float),
+                                       [ROW_LOSSES] = sizeof(float),
+                                       [ROW_HITS] = sizeof(uint8_t)};
+
 // `there`: in the memory of the place.
-static rec_status open_rows(const staging *s, bool there, staged_rows *r) {
-  const int64_t tokens = s->form.batch * s->time;
-  const struct {
-    void **memory;
-    size_t size;
-  } parts[] = {{(void **)&r->tokens, sizeof *r->tokens},
-               {(void **)&r->targets, sizeof *r->targets},
-               {(void **)&r->weights, sizeof *r->weights},
-               {(void **)&r->losses, sizeof *r->losses},
-               {(void **)&r->hits, sizeof *r->hits}};
+static rec_status open_rows(const staging *s, bool there, void *made[ROWS]) {
   rec_status status = REC_OK;
-  for (size_t i = 0; !status && i < sizeof parts / sizeof *parts; i++) {
-    const int64_t bytes = tokens * (int64_t)parts[i].size;
+  for (int i = 0; !status && i < ROWS; i++) {
+    const int64_t bytes = s->form.batch * s->time * (int64_t)row_sizes[i];
     if (there)
-      status = s->c->ops->allocate(s->c, bytes, parts[i].memory);
-    else if (!(*parts[i].memory = calloc((size_t)bytes + 1, 1)))
+      status = s->c->ops->allocate(s->c, bytes, &made[i]);
+    else if (!(made[i] = calloc((size_t)bytes + 1, 1)))
       status = rec_no_memory();
   }
   return status;
-}
-
-static void close_rows(const staging *s, bool there, const staged_rows *r) {
-  void *parts[] = {r->tokens, r->targets, r->weights, r->losses, r->hits};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-    if (there)
-      s->c->ops->release(s->c, parts[i]);
-    else
-      free(parts[i]);
 }
 
 static rec_status open_there(staging *s) {
@@ -51,7 +39,7 @@ static rec_status open_there(staging *s) {
   if (!s->before) return rec_no_memory();
   s->after = s->before + states;
   s->d_before = s->after + states;
-  rec_status status = open_rows(s, true, &s->there);
+  rec_status status = open_rows(s, true, s->there);
   return status ? status
                 : s->c->ops->allocate(s->c, 3 * staged_state_bytes(s->c, s->model, s->form.batch),
                                       (void **)&s->states);
@@ -60,14 +48,16 @@ static rec_status open_there(staging *s) {
 rec_status staging_open(const compute *c, const train_model *m, const executor_form *form,
                         int64_t from, int64_t time, staging *s) {
   *s = (staging){.c = c, .model = m, .form = *form, .from = from, .time = time};
-  rec_status status = form->segment < form->time ? open_rows(s, false, &s->cut) : REC_OK;
+  rec_status status = form->segment < form->time ? open_rows(s, false, s->cut) : REC_OK;
   return status || compute_is_host(c) ? status : open_there(s);
 }
 
 void staging_close(staging *s) {
   if (!s->c) return;
-  close_rows(s, false, &s->cut);
-  close_rows(s, true, &s->there);
+  for (int i = 0; i < ROWS; i++) {
+    free(s->cut[i]);
+    s->c->ops->release(s->c, s->there[i]);
+  }
   s->c->ops->release(s->c, s->states);
   free(s->before);
 }
@@ -110,32 +100,34 @@ static rec_status enter_states(const staging *s, const shard *here, staged_ends 
   return status;
 }
 
-// Some rows of a shard to where the run reads them: by `cut` to the order of segments, by `there` to
-// the memory of the place.
-static rec_status enter_rows(const staging *s, const shard *here, int64_t time, const void **from,
-                             void *cut, void *there, size_t size) {
+// Rows of a shard to where the run reads them: by `cut` to the order of segments, by `there` to the
+// memory of the place.
+static rec_status enter_rows(const staging *s, const shard *here, int64_t time, staged_row row,
+                             const void **from) {
+  void *cut = s->cut[row], *there = s->there[row];
+  const int64_t size = (int64_t)row_sizes[row];
   if (*from && cut) {
-    reorder(s, here, time, (void *)(uintptr_t)*from, cut, size, false);
+    reorder(s, here, time, (void *)(uintptr_t)*from, cut, row_sizes[row], false);
     *from = cut;
   }
   if (!*from || !there || !time) return REC_OK;
-  rec_status status = s->c->ops->upload(s->c, there, *from, here->batch * time * (int64_t)size);
+  rec_status status = s->c->ops->upload(s->c, there, *from, here->batch * time * size);
   *from = there;
   return status;
 }
 
 rec_status staging_enter(const staging *s, const shard *here, staged_ends ends, shard *there) {
   const int64_t rest = here->time - s->from, time = most_of(least_of(rest, s->time), 0);
+  const void *read[] = {
+      [ROW_TOKENS] = here->tokens, [ROW_TARGETS] = here->targets, [ROW_WEIGHTS] = here->weights};
+  rec_status status = REC_OK;
+  for (staged_row i = ROW_TOKENS; !status && i <= ROW_WEIGHTS; i++)
+    status = enter_rows(s, here, time, i, &read[i]);
   *there = *here;
   there->time = time;
-  rec_status status = enter_rows(s, here, time, (const void **)&there->tokens, s->cut.tokens,
-                                 s->there.tokens, sizeof *there->tokens);
-  if (!status)
-    status = enter_rows(s, here, time, (const void **)&there->targets, s->cut.targets,
-                        s->there.targets, sizeof *there->targets);
-  if (!status)
-    status = enter_rows(s, here, time, (const void **)&there->weights, s->cut.weights,
-                        s->there.weights, sizeof *there->weights);
+  there->tokens = read[ROW_TOKENS];
+  there->targets = read[ROW_TARGETS];
+  there->weights = read[ROW_WEIGHTS];
   if (!time || compute_is_host(s->c)) return status;
   there->before = s->before;
   there->after = s->after;
@@ -159,33 +151,16 @@ rec_status staging_leave(const staging *s, const shard *here, staged_ends ends,
   return status;
 }
 
-// From where the run wrote to where the caller wants it, in the order of the caller.
-static rec_status download_rows(const staging *s, const shard *here, const shard *there,
-                                void *wanted, const void *found, void *cut, size_t size) {
-  void *to = cut ? cut : wanted;
+void *staging_row(const staging *s, staged_row row, void *here) {
+  return s->there[row] ? s->there[row] : here && s->cut[row] ? s->cut[row] : here;
+}
+
+rec_status staging_take(const staging *s, staged_row row, const shard *here, const shard *there,
+                        void *wanted) {
+  void *cut = s->cut[row], *to = cut ? cut : wanted, *found = staging_row(s, row, wanted);
+  const int64_t bytes = there->batch * there->time * (int64_t)row_sizes[row];
   if (!wanted || found == wanted) return REC_OK;
-  rec_status status = found == to ? REC_OK
-                                  : s->c->ops->download(s->c, to, found,
-                                                        there->batch * there->time * (int64_t)size);
-  if (!status && cut) reorder(s, here, there->time, wanted, cut, size, true);
+  rec_status status = found == to ? REC_OK : s->c->ops->download(s->c, to, found, bytes);
+  if (!status && cut) reorder(s, here, there->time, wanted, cut, row_sizes[row], true);
   return status;
-}
-
-float *staging_losses(const staging *s, float *here) {
-  return s->there.losses ? s->there.losses : here && s->cut.losses ? s->cut.losses : here;
-}
-
-rec_status staging_take_losses(const staging *s, const shard *here, const shard *there,
-                               float *losses) {
-  return download_rows(s, here, there, losses, staging_losses(s, losses), s->cut.losses,
-                       sizeof *losses);
-}
-
-uint8_t *staging_hits(const staging *s, uint8_t *here) {
-  return s->there.hits ? s->there.hits : here && s->cut.hits ? s->cut.hits : here;
-}
-
-rec_status staging_take_hits(const staging *s, const shard *here, const shard *there,
-                             uint8_t *hits) {
-  return download_rows(s, here, there, hits, staging_hits(s, hits), s->cut.hits, sizeof *hits);
 }

@@ -4,12 +4,15 @@
 
 #include "runtime/train/model/execute.h"
 
-// The rows of the tokens, and what a run says of each.
-typedef struct staged_rows {
-  token_id *tokens, *targets;
-  float *weights, *losses;
-  uint8_t *hits;
-} staged_rows;
+// What there is for each token: the first three are read, the others are what a run says of it.
+typedef enum staged_row {
+  ROW_TOKENS,
+  ROW_TARGETS,
+  ROW_WEIGHTS,
+  ROW_LOSSES,
+  ROW_HITS,
+  ROWS
+} staged_row;
 
 typedef struct staging {
   const compute *c;
@@ -17,8 +20,8 @@ typedef struct staging {
   executor_form form;
   // the tokens of each sequence that run here: the first, and how many at most
   int64_t from, time;
-  staged_rows cut;                     // in the host's memory; NULL without segments
-  staged_rows there;                   // where the model runs, but not on the host, as what follows
+  void *cut[ROWS];                     // in the host's memory; NULL without segments
+  void *there[ROWS];                   // where the model runs, but not on the host, as what follows
   char *states;                        // before, after, d_before: blocks of `batch` sequences
   void **before, **after, **d_before;  // by state
 } staging;
@@ -40,11 +43,8 @@ rec_status staging_enter(const staging *s, const shard *here, staged_ends ends, 
 // What a run has written into `there`. Of several ranks the last one sends what it ends with.
 rec_status staging_leave(const staging *s, const shard *here, staged_ends ends, const shard *there);
 
-// Where a run writes what the caller wants at `here`, and how it comes there. On the host both may
-// be NULL.
-float *staging_losses(const staging *s, float *here);
-rec_status staging_take_losses(const staging *s, const shard *here, const shard *there,
-                               float *losses);
-uint8_t *staging_hits(const staging *s, uint8_t *here);
-rec_status staging_take_hits(const staging *s, const shard *here, const shard *there,
-                             uint8_t *hits);
+// Where a run writes what the caller wants at `here`, and how it comes there, in the order of the
+// caller. On the host both may be NULL.
+void *staging_row(const staging *s, staged_row row, void *here);
+rec_status staging_take(const staging *s, staged_row row, const shard *here, const shard *there,
+                        void *wanted);
