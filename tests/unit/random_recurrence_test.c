@@ -1,8 +1,6 @@
 // Properties of random recurrences. What the front end accepts verifies and prints. Gradients are
 // those of differences. Normalisation and the parts of the structure change no number. Time can be
 // cut, and sequences packed. REC_SEED=N runs the program of that seed alone.
-// clang-format off
-// clang-format on
 #include <math.h>
 #include <time.h>
 

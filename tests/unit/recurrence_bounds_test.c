@@ -1,7 +1,5 @@
 // Intervals: what the analysis says of single formulas, and that no value of a random run lies
 // outside.
-// clang-format off
-// clang-format on
 #include <math.h>
 
 #include "tests/random/program.h"

@@ -1,7 +1,5 @@
 // Logarithms of decays: which decays have one. It keeps its digits near 0 and near 1, and its
 // derivative stays finite where the decay rounds to 0.
-// clang-format off
-// clang-format on
 #include <math.h>
 
 #include "tests/recurrence/fixture.h"

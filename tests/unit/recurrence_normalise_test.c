@@ -1,7 +1,5 @@
 // Normalisation: every rewrite, that it changes no value at ordinary points, and what it is for at
 // extreme ones.
-// clang-format off
-// clang-format on
 #include <math.h>
 
 #include "tests/recurrence/fixture.h"

@@ -1,7 +1,5 @@
 // Linearity: the class, the axes and the strata of published recurrences and of corner cases, told
 // by the report.
-// clang-format off
-// clang-format on
 #include "tests/recurrence/fixture.h"
 #include "tests/unit/unit.h"
 

@@ -1,7 +1,5 @@
 // The text form of the recurrence IR: it reads back to itself, and malformed text is refused with
 // one message.
-// clang-format off
-// clang-format on
 #include "tests/recurrence/fixture.h"
 #include "tests/unit/unit.h"
 

@@ -1,7 +1,5 @@
 // The reference interpreter: derivatives of every operation, states, lag buffers, packed sequences,
 // checkpoints, kinks.
-// clang-format off
-// clang-format on
 #include <math.h>
 
 #include "tests/recurrence/fixture.h"

@@ -1,7 +1,5 @@
 // The recurrences of tests/spellings/pairs.rec, which passes bring into one form, compute what they
 // computed as they were written.
-// clang-format off
-// clang-format on
 #include "tests/recurrence/fixture.h"
 #include "tests/unit/unit.h"
 
