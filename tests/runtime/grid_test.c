@@ -192,12 +192,7 @@ static void check_packed(const grid *g, uint64_t *seed) {
     lengths[i] = lengths[other];
     lengths[other] = swap;
   }
-  int32_t *offsets = calloc((size_t)count + 1, sizeof *offsets);
-  if (!offsets) abort();
-  for (int i = 0; i < count; i++) offsets[i + 1] = offsets[i] + lengths[i];
-  problem *p = problem_new(signature, 1, offsets[count], g->case_->run_time_size);
-  p->sequences = count;
-  p->cu_seqlens = offsets;
+  problem *p = problem_packed(signature, lengths, count, g->case_->run_time_size);
   grid_place(g->case_, p, grid_has_regime(g->case_, MIXED) ? MIXED : NORMAL, next_random(seed));
   run_cell(g, p, "packed", (rec_run_options){.backward = true});
   run_cell(g, p, "packed, token by token", (rec_run_options){.step = true});

@@ -106,10 +106,8 @@ static problem *new_inputs(const rec_signature *signature, const program *p, int
 }
 
 static problem *new_packed(const rec_signature *signature, const program *p) {
-  static const int32_t offsets[] = {0, 0, 5, 6, 40, 57, 57};
-  problem *inputs = problem_new(signature, 1, 57, p->run_time_size);
-  inputs->sequences = sizeof offsets / sizeof *offsets - 1;
-  inputs->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
+  static const int32_t packed_lengths[] = {0, 5, 1, 34, 17, 0};
+  problem *inputs = problem_packed(signature, packed_lengths, 6, p->run_time_size);
   problem_draw(inputs, 7, 0.7);
   return inputs;
 }

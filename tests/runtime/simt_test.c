@@ -94,12 +94,8 @@ static void run_ways(const subject *s, problem *inputs, const char *what, bool s
 }
 
 static problem *new_packed(const rec_signature *signature, int64_t run_time_size) {
-  static const int32_t offsets[] = {0, 0, 1, 18, 18, 53, 117, 119, 119};
-  enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1 };
-  problem *p = problem_new(signature, 1, offsets[SEQUENCES], run_time_size);
-  p->sequences = SEQUENCES;
-  p->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
-  return p;
+  static const int32_t packed_lengths[] = {0, 1, 17, 0, 35, 64, 2, 0};
+  return problem_packed(signature, packed_lengths, 8, run_time_size);
 }
 
 static void check_threads(const subject *s) {

@@ -282,16 +282,13 @@ static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed
   static const struct {
     int64_t batch, time, slices;
   } all[] = {{1, 300, 2}, {2, 257, 3}, {1, TIME, SLICES}};
-  static const int32_t offsets[] = {0, 0, 1, 130, 130, 400, 401};
-  enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1, CASES = sizeof all / sizeof *all };
+  static const int32_t lengths[] = {0, 1, 129, 0, 270, 1};
+  enum { CASES = sizeof all / sizeof *all };
+  const rec_signature *signature = rec_recurrence_signature(r);
   for (int i = 0; i <= CASES; i++) {
     bool packed = i == CASES;
-    problem *p = problem_new(rec_recurrence_signature(r), packed ? 1 : all[i].batch,
-                             packed ? offsets[SEQUENCES] : all[i].time, 3);
-    if (packed) {
-      p->sequences = SEQUENCES;
-      p->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
-    }
+    problem *p = packed ? problem_packed(signature, lengths, 6, 3)
+                        : problem_new(signature, all[i].batch, all[i].time, 3);
     problem_draw(p, seed + (uint64_t)i, 0.3);
     problem_retype(p, p->signature);
     compare(p, r, form,
