@@ -477,6 +477,13 @@ rec_status call_check_memories(const call *c, bool backward) {
   return status;
 }
 
+rec_status call_choose_clone(call *c, const rec_table_kernel *kernel) {
+  while (c->clone > 0 && !kernel->functions[c->clone]) c->clone--;
+  if (kernel->functions[c->clone]) return REC_OK;
+  return call_fail(c, REC_ERROR_DEVICE,
+                   "expected code for this processor, found only code for newer ones");
+}
+
 int64_t call_count(const call *c, const rec_table_count *count, int64_t instances) {
   const rec_table_term *terms = table_at(c->table, count->terms_at);
   int64_t total = count->constant + count->per_instance * instances;

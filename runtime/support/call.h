@@ -97,6 +97,9 @@ rec_status call_read(call *call, const rec_table *table, const char *entry, cons
 rec_status call_fail(const call *call, rec_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+// The best clone of a kernel that was compiled and that the processor runs.
+rec_status call_choose_clone(call *call, const rec_table_kernel *kernel);
+
 // The workspace that is enough for each entry point.
 void call_set_workspace(rec_sizes *sizes);
 // The recurrence, or its code for the device, has no summaries.

@@ -140,14 +140,6 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
 
 // ---- calls -----------------------------------------------------------------------------------
 
-// The best clone that was compiled and that the processor runs.
-static rec_status choose_clone(call *c, int kind) {
-  while (c->clone > 0 && !kernel_of_call(c, kind)->functions[c->clone]) c->clone--;
-  if (kernel_of_call(c, kind)->functions[c->clone]) return REC_OK;
-  return call_fail(c, REC_ERROR_DEVICE,
-                   "expected code for this processor, found only code for newer ones");
-}
-
 // Numbers `first` to `first + count` of a result that no step writes: final states are the initial
 // ones, gradients are zero or what came in.
 static void copy_or_zero(const call *c, const rec_table_memory *memory, int64_t first,
@@ -324,7 +316,7 @@ static int run_forward_entry(const rec_table *table, const void *arguments,
   if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_steps(&c);
   if (status == REC_OK) status = call_check_memories(&c, false);
   if (status == REC_OK) status = promise_check_operands(&c, false);
-  if (status == REC_OK) status = choose_clone(&c, kind);
+  if (status == REC_OK) status = call_choose_clone(&c, kernel_of_call(&c, kind));
   if (status != REC_OK) return status;
   const call whole = c;  // with the sequences as the caller counts them
   if (kind == REC_KERNEL_FORWARD) plan_call(&c);
@@ -361,7 +353,7 @@ static int run_backward_entry(const rec_table *table, const void *arguments,
     run_empty(&c, true);
     return REC_OK;
   }
-  status = choose_clone(&c, REC_KERNEL_BACKWARD);
+  status = call_choose_clone(&c, kernel_of_call(&c, REC_KERNEL_BACKWARD));
   if (status != REC_OK) return status;
   plan_call(&c);
   needs n = entry_needs(&c, REC_KERNEL_BACKWARD);

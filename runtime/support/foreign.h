@@ -47,6 +47,12 @@ typedef struct foreign_tensor {
   uint64_t byte_offset;
 } foreign_tensor;
 
+static inline int64_t foreign_bytes(const foreign_tensor *x) {
+  int64_t bytes = x->dtype.bits / 8 * x->dtype.lanes;
+  for (int i = 0; i < x->rank; i++) bytes *= x->shape[i];
+  return bytes;
+}
+
 // What a call is about, in words for exceptions.
 typedef enum foreign_fault {
   FOREIGN_WRONG_VALUE,

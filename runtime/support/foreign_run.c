@@ -138,12 +138,6 @@ static rec_status run_on_cuda(foreign_call *f, const char *arguments, rec_launch
   return REC_ERROR_MEMORY;
 }
 
-static int64_t bytes_of_tensor(const foreign_tensor *x) {
-  int64_t bytes = x->dtype.bits / 8 * x->dtype.lanes;
-  for (int i = 0; i < x->rank; i++) bytes *= x->shape[i];
-  return bytes;
-}
-
 rec_status foreign_saved_bytes(const foreign_call *f, int64_t *bytes) {
   int64_t fields[f->table->arguments_size / (int32_t)sizeof(int64_t)];
   fill_foreign_arguments(f, (char *)fields);
@@ -168,7 +162,7 @@ rec_status foreign_run(foreign_call *f) {
                        .parallel_context = f->parallel_context};
   if (f->saved) {
     launch.saved = foreign_data(f->saved);
-    launch.saved_bytes = bytes_of_tensor(f->saved);
+    launch.saved_bytes = foreign_bytes(f->saved);
   }
   f->fault = FOREIGN_REFUSED;
   status = foreign_on_cuda(f->device) ? run_on_cuda(f, (char *)fields, &launch)

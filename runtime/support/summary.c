@@ -226,14 +226,6 @@ static void make_host_summary(const call *c, bool back, char *summary, stage_sav
   segment_guard(&l, summary, false);
 }
 
-static rec_status choose_summary_clone(call *c, bool back) {
-  const rec_table_kernel *kernel = maker_kernel(c, back);
-  while (c->clone > 0 && !kernel->functions[c->clone]) c->clone--;
-  if (kernel->functions[c->clone]) return REC_OK;
-  return call_fail(c, REC_ERROR_DEVICE,
-                   "expected code for this processor, found only code for newer ones");
-}
-
 rec_status summarise_segment(const rec_table *table, const void *arguments,
                              const rec_launch *launch, bool back, void *summary) {
   call c;
@@ -249,7 +241,7 @@ rec_status summarise_segment(const rec_table *table, const void *arguments,
   status = segment_check(&l);
   if (status == REC_OK) status = segment_check_memory(&c, summary);
   if (status == REC_OK) status = segment_check_operands(&l, maker_kernel(&c, back));
-  if (status == REC_OK) status = choose_summary_clone(&c, back);
+  if (status == REC_OK) status = call_choose_clone(&c, maker_kernel(&c, back));
   if (status != REC_OK) return status;
   call_flatten(&c, &table->kernels[REC_KERNEL_FORWARD]);
   l = segment_layout_of(&c, NULL, back);

@@ -148,17 +148,10 @@ static int64_t mapped_entries(const xla_call *c, const place *p) {
   return entries;
 }
 
-static int64_t bytes_of_tensor(const foreign_tensor *x) {
-  int64_t bytes = x->dtype.bits / 8;
-  for (int i = 0; i < x->rank; i++) bytes *= x->shape[i];
-  return bytes;
-}
-
 // The bytes before the tensor of an entry. What entries save lies as one call of all of them writes
 // it, whatever room is behind.
 static int64_t entry_offset(const xla_call *c, const place *p, int64_t entry) {
-  int64_t bytes = p->position == POSITION_SAVED ? c->saved : bytes_of_tensor(&p->tensor),
-          offset = 0;
+  int64_t bytes = p->position == POSITION_SAVED ? c->saved : foreign_bytes(&p->tensor), offset = 0;
   for (int k = c->mapped; k-- > 0; entry /= c->mapped_size[k]) {
     if (p->buffer->dims[k] > 1) offset += entry % c->mapped_size[k] * bytes;
     bytes *= p->buffer->dims[k];
