@@ -285,7 +285,7 @@ static void check_paper(const char *dtype, const char *target, const char *const
   for (int form = 0; form < 2; form++) {
     const char *const options[] = {"--dtype", dtype,       "--target", target,
                                    "--form",  forms[form], NULL};
-    rec_module *module = compile_file(REC_SOURCE_DIR "/stdlib/rwkv4.rec", options);
+    rec_module *module = compile_file("stdlib/rwkv4.rec", options);
     for (int i = 0; check(module, "rwkv4 does not compile") && devices[i]; i++)
       for (int level = 0; level < 3; level++)
         for (int step = 0; step < 2; step++)

@@ -48,8 +48,10 @@ static bool needs_large_kernels(const char *const *options) {
 
 // An option of the test replaces what stands here.
 static int start(const char *path, const char *library, const char *const *options) {
+  char whole[512];
+  snprintf(whole, sizeof whole, "%s%s", *path == '/' ? "" : REC_SOURCE_DIR "/", path);
   const char *words[36] = {REC_BINARY_DIR "/bin/recc",
-                           path,
+                           whole,
                            "-o",
                            library,
                            "--ptxas",

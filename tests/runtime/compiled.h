@@ -3,9 +3,9 @@
 
 #include "tests/runtime/problem.h"
 
-// Compiles a .rec file with the words in `options` (NULL ends them) and opens the library. Without
-// --target among the words it is for the host (host_target). ptxas is not run. NULL after printing
-// what recc said.
+// Compiles a .rec file of the repository, or one whose path begins with /, with the words in
+// `options` (NULL ends them) and opens the library. Without --target among the words it is for the
+// host (host_target). ptxas is not run. NULL after printing what recc said.
 rec_module *compile_file(const char *path, const char *const *options);
 // The same for text.
 rec_module *compile_text(const char *text, const char *const *options);

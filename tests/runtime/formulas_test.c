@@ -231,6 +231,6 @@ int main(void) {
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
     check_module(compile_text(programs[i], host), programs[i]);
   for (size_t i = 0; i < 3; i++) check_module(compile_text(programs[i], gpu), programs[i]);
-  check_module(compile_file(REC_SOURCE_DIR "/stdlib/mlstm.rec", gpu), "mlstm for GPUs");
+  check_module(compile_file("stdlib/mlstm.rec", gpu), "mlstm for GPUs");
   return checked();
 }

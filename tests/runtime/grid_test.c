@@ -312,8 +312,8 @@ static const char *target_of(const grid *g, int index) {
   return g->full ? "host" : random_target(next_random(&random));
 }
 
-static void add_library(grid *g, const char *path, rec_dtype type, int chunk, bool quick,
-                        compilation *started, int index) {
+static void add_library(grid *g, rec_dtype type, int chunk, bool quick, compilation *started,
+                        int index) {
   options o;
   fill_options(g, &o, type, chunk, quick, target_of(g, index), index);
   library *l = &g->libraries[index];
@@ -323,7 +323,7 @@ static void add_library(grid *g, const char *path, rec_dtype type, int chunk, bo
     size_t used = strlen(l->name);
     snprintf(l->name + used, sizeof l->name - used, " %s", o.words[i]);
   }
-  started[index] = compile_start_file(path, o.words);
+  started[index] = compile_start_file(g->case_->path, o.words);
 }
 
 static void finish_libraries(grid *g, int from, int to, const compilation *started) {
@@ -341,25 +341,23 @@ static void finish_libraries(grid *g, int from, int to, const compilation *start
 static void compile_case(grid *g, uint64_t number) {
   static const int chunks[] = {16, 32, 64, 128};
   compilation started[LIBRARIES_MAX];
-  char path[512];
-  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", g->case_->path);
   // All the effort that users get takes four times as long: in the seeded part every eighth case
   // has it.
   bool quick = !g->full && (g->seed / 4 + number) % 8 != 0;
   int first = (int)((g->seed + number) % 4), count = 0, finished = 0;
-  add_library(g, path, REC_F32, 0, !g->full, started, count++);
-  if (g->full) add_library(g, path, REC_F64, 0, false, started, count++);
+  add_library(g, REC_F32, 0, !g->full, started, count++);
+  if (g->full) add_library(g, REC_F64, 0, false, started, count++);
   for (int i = 0; i < (g->full ? 4 : 1); i++) {
     int chunk = chunks[(first + i) % 4],
         other = g->full ? chunk : chunks[(first + 1 + g->seed / 4 % 3) % 4];
     if (count - finished >= WIDTH) finish_libraries(g, finished, count, started), finished = count;
-    add_library(g, path, REC_F64, chunk, quick, started, count++);
-    add_library(g, path, REC_F32, other, g->full ? i % 2 : quick, started, count++);
+    add_library(g, REC_F64, chunk, quick, started, count++);
+    add_library(g, REC_F32, other, g->full ? i % 2 : quick, started, count++);
   }
   finish_libraries(g, finished, count, started), finished = count;
   for (int i = 0; i < (g->full ? 4 : (g->seed + number) % 3 == 0); i++) {
     rec_dtype type = (g->seed + number / 3 + (uint64_t)i) % 2 ? REC_BF16 : REC_F16;
-    add_library(g, path, type, chunks[(first + i + i / 2) % 4], !g->full, started, count++);
+    add_library(g, type, chunks[(first + i + i / 2) % 4], !g->full, started, count++);
   }
   finish_libraries(g, finished, count, started);
   g->count = count;

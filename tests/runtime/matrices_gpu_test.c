@@ -90,15 +90,14 @@ static void compare_batches(rec_module *module, const char *name, const char *wh
 
 int main(void) {
   for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++) {
-    char what[64], path[256];
+    char what[64];
     const char *heads = shapes[i].heads ? shapes[i].heads : shapes[i].size;
     const char *const options[] = {"--target", simt_target(), "-O0",          "--shared-memory",
                                    "200",      "--dtype",     "bf16",         "-D",
                                    heads,      "-D",          shapes[i].size, NULL};
     snprintf(what, sizeof what, "%s %s", shapes[i].name, shapes[i].size);
-    snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", shapes[i].file);
     check(is_planned(i), "%s: no product '%s'", what, shapes[i].plan);
-    compare_batches(compile_file(path, options), shapes[i].name, what);
+    compare_batches(compile_file(shapes[i].file, options), shapes[i].name, what);
   }
   const char *const options[] = {"--target", simt_target(), "-O0", "--dtype", "bf16", NULL};
   compare_batches(compile_text(odd, options), "odd", "odd");

@@ -153,11 +153,9 @@ static void check_program(const program *p, const char *type, int processors) {
   if (words > 5)
     memcpy(&options[words], (const char *[]){"--form", "chunk", "--chunk", "16"},
            4 * sizeof *options);
-  char path[512];
   rec_module *modules[PROCESSORS];
   subject list[PROCESSORS];
-  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", p->path);
-  if (!check(compile_copies(path, options, modules, processors), "%s does not compile for %s",
+  if (!check(compile_copies(p->path, options, modules, processors), "%s does not compile for %s",
              p->path, type))
     return;
   for (int i = 0; i < processors; i++) {

@@ -376,9 +376,8 @@ static void check_packed_parts(const subject *s) {
 }
 
 static void check_program(const program *p, uint64_t *seed) {
-  char path[512];
-  if (p->path) snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", p->path);
-  rec_module *module = p->path ? compile_file(path, p->options) : compile_text(p->text, p->options);
+  rec_module *module =
+      p->path ? compile_file(p->path, p->options) : compile_text(p->text, p->options);
   if (!check(module, "%s does not compile", p->path ? p->path : p->text)) return;
   subject s = {.recurrence = rec_module_recurrence(module, 0), .run_time_size = p->run_time_size};
   s.signature = rec_recurrence_signature(s.recurrence);
@@ -408,7 +407,7 @@ static void check_program(const program *p, uint64_t *seed) {
 // run everywhere, too.
 static void check_synthesised(void) {
   static const char *const none[] = {NULL};
-  rec_module *module = compile_file(REC_SOURCE_DIR "/tests/graph/layers-of-all-kinds.rec", none);
+  rec_module *module = compile_file("tests/graph/layers-of-all-kinds.rec", none);
   if (!check(module, "layers-of-all-kinds.rec does not compile")) return;
   int synthesised = 0;
   for (int i = 0; i < rec_module_count(module); i++) {

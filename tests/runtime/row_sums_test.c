@@ -78,11 +78,9 @@ static rec_module *compile_subject(const subject *s, const char *chunk) {
   const char *words[24] = {"--target", s->device ? simt_90a_target() : simt_target(), "-O0",
                            "--dtype", s->type};
   int count = 5;
-  char path[512];
   if (chunk) words[count++] = "--chunk", words[count++] = chunk;
   for (int i = 0; i < 5 && s->sizes[i]; i++) words[count++] = "-D", words[count++] = s->sizes[i];
-  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", s->path);
-  rec_module *module = compile_file(path, words);
+  rec_module *module = compile_file(s->path, words);
   check(module, "%s does not compile", s->path);
   return module;
 }

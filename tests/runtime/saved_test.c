@@ -82,8 +82,7 @@ int main(void) {
     check_module(compile_text(programs[i], host), programs[i], REC_DEVICE_HOST);
     check_module(compile_text(programs[i], gpu), programs[i], REC_DEVICE_SIMT);
   }
-  check_module(compile_file(REC_SOURCE_DIR "/stdlib/mlstm.rec", gpu), "mlstm for GPUs",
-               REC_DEVICE_SIMT);
+  check_module(compile_file("stdlib/mlstm.rec", gpu), "mlstm for GPUs", REC_DEVICE_SIMT);
   check(bytes_compared > 1 << 20, "only %lld bytes compared", (long long)bytes_compared);
   return checked();
 }

@@ -55,15 +55,13 @@ static void run_segments(const rec_recurrence *r, const problem *whole, int coun
 static void run_case(const grid_case *g, int number, bool full) {
   static const char *const names[REGIMES] = {"weak", "normal", "strong", "mixed", "resets"};
   static const int counts[] = {3, 2, 8};
-  char path[256];
   const char *words[24] = {"--target", target(), "-O1", "--summary"};
   int count = 4;
   for (int i = 0; i < 6 && g->sizes[i]; i++) {
     words[count++] = "-D";
     words[count++] = g->sizes[i];
   }
-  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", g->path);
-  rec_module *module = compile_file(path, words);
+  rec_module *module = compile_file(g->path, words);
   if (!check(module, "%s does not compile", g->path)) return;
   const rec_recurrence *r = rec_module_find(module, g->recurrence);
   for (int way = 0; way < REGIMES; way++) {
@@ -290,10 +288,10 @@ static void run_programs(void) {
     run_all_packed(rec_module_recurrence(module, i));
   }
   rec_module_close(module);
-  module = compile_file(REC_SOURCE_DIR "/stdlib/mlstm.rec", words);
+  module = compile_file("stdlib/mlstm.rec", words);
   if (check(module, "does not compile")) run_all_packed(rec_module_find(module, "mlstm"));
   rec_module_close(module);
-  module = compile_file(REC_SOURCE_DIR "/tests/artifact/library/decay.rec", words);
+  module = compile_file("tests/artifact/library/decay.rec", words);
   if (check(module, "does not compile")) run_lags(rec_module_recurrence(module, 0));
   rec_module_close(module);
   module = compile_text(unread, words);

@@ -208,7 +208,6 @@ static void run_with(const grid_case *c, const char *type, const char *shared_ki
   int32_t device = groups ? 2 : strcmp(shared_kib, "227") == 0;
   const char *words[24] = {"--target", simt_target(), "-O0", "--dtype", type};
   int count = 5;
-  char path[512];
   if (device) words[1] = simt_90a_target();
   if (groups) {
     words[count++] = "--chunk";
@@ -221,8 +220,7 @@ static void run_with(const grid_case *c, const char *type, const char *shared_ki
     words[count++] = "-D";
     words[count++] = c->sizes[i];
   }
-  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", c->path);
-  rec_module *module = compile_file(path, words);
+  rec_module *module = compile_file(c->path, words);
   if (check(module, "%s %s does not compile", c->path, type)) {
     subject s = {c, rec_module_find(module, c->recurrence), type, seed, full, device};
     if (check(s.recurrence, "%s: no recurrence %s", c->path, c->recurrence)) run_subject(&s);

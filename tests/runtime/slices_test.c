@@ -203,8 +203,7 @@ static void run_unshifted(void) {
   for (int i = 0; i < 2; i++) {
     const char *const words[] = {"--target", simt_target(),        "-O0", "-D", "K=5", "-D", "V=3",
                                  "--form",   i ? "chunk" : "step", NULL};
-    rec_module *module =
-        compile_file(REC_SOURCE_DIR "/tests/invented/attention_by_a_running_maximum.rec", words);
+    rec_module *module = compile_file("tests/invented/attention_by_a_running_maximum.rec", words);
     if (!check(module, "does not compile")) continue;
     for (tokens kind = PLAIN; kind <= PACKED; kind++)
       run_relative(module, "attention_by_a_running_maximum", words[8], kind);
@@ -382,7 +381,7 @@ int main(int count, char **words) {
   rec_module *module = compile_text(earlier, chunks);
   if (check(module, "does not compile")) run_unsaved(rec_module_find(module, "taps"), "chunk", 40);
   rec_module_close(module);
-  module = compile_file(REC_SOURCE_DIR "/tests/invented/read_before_gates_read_after.rec", chunks);
+  module = compile_file("tests/invented/read_before_gates_read_after.rec", chunks);
   if (check(module, "does not compile")) {
     run_unsaved(rec_module_find(module, "read_before_gates_read_after"), "chunk", 60);
     run_seeds(rec_module_find(module, "read_before_gates_read_after"), "chunk", 300);

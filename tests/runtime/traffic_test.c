@@ -201,7 +201,7 @@ static void run_kernels(const subject *s, const rec_recurrence *r) {
 static void run_channels(const char *type) {
   const char *const words[] = {"--target", simt_target(), "-O0", "--dtype", type,
                                "-D",       "E=256",       "-D",  "N=16",    NULL};
-  rec_module *module = compile_file(REC_SOURCE_DIR "/stdlib/mamba1.rec", words);
+  rec_module *module = compile_file("stdlib/mamba1.rec", words);
   if (!check(module, "mamba1 does not compile")) return;
   const rec_recurrence *r = rec_module_find(module, "selective_scan");
   problem *p = problem_new(rec_recurrence_signature(r), 1, 0, 2);
@@ -253,9 +253,7 @@ static void rows_of_cell(const cell *c, const rec_recurrence *r, int64_t sequenc
 static void run_cell(const cell *c) {
   const char *const words[] = {"--target", simt_target(), "-O0",   "--dtype",
                                c->type,    "-D",          c->size, NULL};
-  char path[512];
-  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", c->path);
-  rec_module *module = compile_file(path, words);
+  rec_module *module = compile_file(c->path, words);
   if (!check(module, "%s does not compile", c->path)) return;
   const rec_recurrence *r = rec_module_find(module, c->recurrence);
   rows_of_cell(c, r, 1);
@@ -266,10 +264,8 @@ static void run_cell(const cell *c) {
 static void run_subject(const subject *s) {
   const char *words[24] = {"--target", simt_90a_target(), "-O0", "--dtype", "bf16"};
   int count = 5;
-  char path[512];
   for (int i = 0; i < 6 && s->sizes[i]; i++) words[count++] = "-D", words[count++] = s->sizes[i];
-  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", s->path);
-  rec_module *module = compile_file(path, words);
+  rec_module *module = compile_file(s->path, words);
   if (!check(module, "%s does not compile", s->path)) return;
   const rec_recurrence *r = rec_module_find(module, s->recurrence);
   for (device = 0; device <= 2; device += 2) run_kernels(s, r);
