@@ -67,17 +67,13 @@ static void run(const rec_recurrence *r, const int32_t *lengths, int64_t count, 
   const rec_signature *s = rec_recurrence_signature(r);
   problem *p = problem_packed(s, lengths, count, size);
   problem_draw(p, 1, 0.7);
-  void **all = calloc(4 * (size_t)s->variable_count, sizeof *all);
-  if (!all) abort();
   rec_call call = {.batch = 1,
                    .time = p->time,
                    .sequences = count,
                    .cu_seqlens = p->cu_seqlens,
-                   .axis_sizes = p->axis_sizes,
-                   .value = all,
-                   .final = all + s->variable_count,
-                   .gradient = all + 2 * s->variable_count,
-                   .d_final = all + 3 * s->variable_count};
+                   .axis_sizes = p->axis_sizes};
+  void **all = rec_call_tables(s, &call);
+  if (!all) abort();
   for (int i = 0; i < s->variable_count; i++) {
     int64_t numbers = problem_numbers(p, i);
     call.value[i] = guarded_floats(p->value[i], numbers);

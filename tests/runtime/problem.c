@@ -355,16 +355,13 @@ static void keep_results(problem *p, const rec_device *device, bool backward,
 static bool with_call(problem *p, const rec_device *device, bool backward,
                       rec_status (*run)(void *context, const rec_call *call), void *context) {
   size_t count = (size_t)p->signature->variable_count;
-  void **all = allocate(4 * count, sizeof *all);
   rec_call call = {.batch = p->batch,
                    .time = p->time,
                    .sequences = p->sequences,
                    .cu_seqlens = p->cu_seqlens,
-                   .axis_sizes = p->axis_sizes,
-                   .value = all,
-                   .final = all + count,
-                   .gradient = all + 2 * count,
-                   .d_final = all + 3 * count};
+                   .axis_sizes = p->axis_sizes};
+  void **all = rec_call_tables(p->signature, &call);
+  if (!all) abort();
   fill_call(p, device, backward, &call);
   rec_status status = run(context, &call);
   if (!status) keep_results(p, device, backward, &call);

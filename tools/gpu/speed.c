@@ -301,17 +301,10 @@ static bool open_shape(measured *m, const char *folder) {
     return false;
   }
   m->signature = rec_recurrence_signature(m->recurrence);
-  size_t count = (size_t)m->signature->variable_count;
-  m->tables = calloc(4 * count + 1, sizeof *m->tables);
   m->axis_sizes = calloc((size_t)m->signature->axis_count + 1, sizeof *m->axis_sizes);
+  m->call = (rec_call){.batch = s->batch, .time = s->time, .axis_sizes = m->axis_sizes};
+  m->tables = rec_call_tables(m->signature, &m->call);
   if (!m->tables || !m->axis_sizes) return false;
-  m->call = (rec_call){.batch = s->batch,
-                       .time = s->time,
-                       .axis_sizes = m->axis_sizes,
-                       .value = m->tables,
-                       .final = m->tables + count,
-                       .gradient = m->tables + 2 * count,
-                       .d_final = m->tables + 3 * count};
   const recurrence *program;
   bool good = answered(rec_program_of(m->recurrence, &program)) && choose_sizes(m, program);
   if (good) m->operations = rec_limit_forward(program, m->axis_sizes);
