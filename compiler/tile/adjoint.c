@@ -99,5 +99,5 @@ static tile_id rewrite_adjoint(tile_rewrite *s, tile_id id) {
 }
 
 tile_program *tile_swap_sums(arena *a, const tile_program *program) {
-  return tile_rewritten(a, program, rewrite_adjoint);
+  return tile_rewritten(a, program, rewrite_adjoint, NULL);
 }

@@ -149,5 +149,5 @@ static tile_id distribute_value(tile_rewrite *s, tile_id id) {
 }
 
 tile_program *tile_distribute_sums(arena *a, const tile_program *program) {
-  return tile_rewritten(a, program, distribute_value);
+  return tile_rewritten(a, program, distribute_value, NULL);
 }

@@ -1,4 +1,4 @@
-// Products as lists of factors: shared by simplify.c and arrange.c.
+// Products as lists of factors, and programs made anew: shared by the passes of this folder.
 #pragma once
 
 #include "compiler/tile/tile.h"
@@ -21,9 +21,10 @@ typedef struct tile_rewrite {
   tile_program *to;
   const int *uses;  // by value of `from`: operands and results that it is
   tile_id *image;
+  const void *context;  // what the rule knows besides
 } tile_rewrite;
 tile_program *tile_rewritten(arena *a, const tile_program *program,
-                             tile_id (*rule)(tile_rewrite *r, tile_id id));
+                             tile_id (*rule)(tile_rewrite *r, tile_id id), const void *context);
 // The value with the images of its operands.
 tile_id tile_rewrite_copy(tile_rewrite *r, tile_id id);
 

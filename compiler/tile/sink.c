@@ -48,11 +48,12 @@ tile_id tile_rewrite_copy(tile_rewrite *r, tile_id id) {
 }
 
 tile_program *tile_rewritten(arena *a, const tile_program *program,
-                             tile_id (*rule)(tile_rewrite *r, tile_id id)) {
+                             tile_id (*rule)(tile_rewrite *r, tile_id id), const void *context) {
   tile_rewrite r = {.from = program,
                     .to = tile_program_like(a, program->name, program),
                     .uses = tile_count_uses(a, program),
-                    .image = ARENA_ARRAY(a, tile_id, program->values.count)};
+                    .image = ARENA_ARRAY(a, tile_id, program->values.count),
+                    .context = context};
   for (int i = 0; i < program->values.count; i++) {
     r.to->where = program->values.items[i].where;
     r.image[i] = rule(&r, i);
@@ -62,5 +63,5 @@ tile_program *tile_rewritten(arena *a, const tile_program *program,
 }
 
 tile_program *tile_sink_slices(arena *a, const tile_program *program) {
-  return tile_rewritten(a, program, sink_value);
+  return tile_rewritten(a, program, sink_value, NULL);
 }

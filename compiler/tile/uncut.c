@@ -7,7 +7,7 @@
 //
 // Reverse mode adds such sums where a value that is not partial over V meets one that is
 // (autodiff.c).
-#include "compiler/tile/tile.h"
+#include "compiler/tile/products.h"
 
 // The axis whose entry 0 this condition asks for, or -1.
 static int axis_of_first_entry(const tile_program *p, tile_id condition) {
@@ -29,20 +29,15 @@ static tile_id counted_once(const tile_program *p, tile_id id, axis_set axes, in
   return axis_in(p->values.items[v->args[1]].axes, *axis) ? NO_TILE : v->args[1];
 }
 
+static tile_id uncut_value(tile_rewrite *r, tile_id id) {
+  const axis_set *cut = r->context;
+  tile_value v = tile_with_images(*tile_at(r->from, id), r->image);
+  int axis;
+  tile_id once = v.op == TILE_SUM ? counted_once(r->to, v.args[0], v.over & ~*cut, &axis) : NO_TILE;
+  if (once == NO_TILE) return tile_append_exact(r->to, v);
+  return tile_reduce(r->to, TILE_SUM, once, v.over & ~axis_bit(axis));
+}
+
 tile_program *tile_uncut(arena *a, const tile_program *program, axis_set cut) {
-  tile_program *p = tile_program_like(a, program->name, program);
-  tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
-  for (int i = 0; i < program->values.count; i++) {
-    tile_value v = program->values.items[i];
-    p->where = v.where;
-    v = tile_with_images(v, image);
-    int axis;
-    tile_id once = v.op == TILE_SUM ? counted_once(p, v.args[0], v.over & ~cut, &axis) : NO_TILE;
-    if (once != NO_TILE)
-      image[i] = tile_reduce(p, TILE_SUM, once, v.over & ~axis_bit(axis));
-    else
-      image[i] = tile_append_exact(p, v);
-  }
-  tile_add_results(p, program, image);
-  return tile_drop_unused(a, p);
+  return tile_rewritten(a, program, uncut_value, &cut);
 }
