@@ -222,8 +222,7 @@ void tile_find_grid(tile_program *program) {
 
 // ---- shared values ---------------------------------------------------------------------------
 
-// The axes of a value from its operands by the row's rule, without any check.
-static axis_set operation_axes(const tile_program *program, const tile_value *v) {
+axis_set tile_axes_of(const tile_program *program, const tile_value *v) {
   axis_set of[3] = {0, 0, 0}, all = 0;
   for (int i = 0; i < rows[v->op].arity; i++) {
     of[i] = program->values.items[v->args[i]].axes;
@@ -320,7 +319,7 @@ tile_id tile_append_exact(tile_program *program, tile_value value) {
     return found;
   }
   if (2 * (program->values.count + 1) > program->table_size) table_grow(program);
-  value.axes = operation_axes(program, &value);
+  value.axes = tile_axes_of(program, &value);
   if (!value.where.source) value.where = program->where;
   for (int i = arity; i-- > 0 && !value.where.source;)
     value.where = program->values.items[value.args[i]].where;

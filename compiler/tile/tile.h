@@ -297,6 +297,8 @@ void tile_add_results(tile_program *to, const tile_program *from, const tile_id 
 // A place for a tensor of the body; `component` 0 or 1.
 tile_place tile_tensor_place(tile_role role, const typed_body *body, int tensor, int component);
 axis_set tile_place_axes(const tile_program *program, const tile_place *place);
+// The axes of a value from its operands by the rule of its operation, without any check.
+axis_set tile_axes_of(const tile_program *program, const tile_value *v);
 // The axes of the body alone.
 axis_set tile_body_axes(const tile_place *place);
 bool tile_is_number(const tile_program *program, tile_id x, double number);
