@@ -464,19 +464,19 @@ ast_expr *lag_expr(builder *b, const token *name, const token *time, const token
   return e;
 }
 
-ast_expr *slice_expr(builder *b, ast_expr *operand, slice_list *slices) {
-  ast_expr *e = new_expr(b, AST_SLICE, extended(operand->span, slices->end));
+ast_expr *slice_expr(builder *b, ast_expr *operand, ast_bindings *slices, const token *end) {
+  ast_expr *e = new_expr(b, AST_SLICE, span_to(operand->span, end));
   e->slice.operand = adopt(b, e, operand);
-  for (int i = 0; i < slices->bindings.count; i++)
-    slices->bindings.items[i].value = adopt(b, e, slices->bindings.items[i].value);
-  e->slice.slices = slices->bindings;
+  for (int i = 0; i < slices->count; i++)
+    slices->items[i].value = adopt(b, e, slices->items[i].value);
+  e->slice.slices = *slices;
   return e;
 }
 
-ast_expr *rename_expr(builder *b, ast_expr *operand, rename_list *renamings) {
-  ast_expr *e = new_expr(b, AST_RENAME, extended(operand->span, renamings->end));
+ast_expr *rename_expr(builder *b, ast_expr *operand, ast_renamings *renamings, const token *end) {
+  ast_expr *e = new_expr(b, AST_RENAME, span_to(operand->span, end));
   e->rename.operand = adopt(b, e, operand);
-  e->rename.renamings = renamings->renamings;
+  e->rename.renamings = *renamings;
   return e;
 }
 
@@ -511,18 +511,6 @@ ast_expr *repeat_expr(builder *b, const token *word, ast_expr *count, ast_bindin
     e->repeat.statements = *statements;
   }
   return e;
-}
-
-slice_list *slices_of(builder *b, ast_bindings *bindings, const token *end) {
-  slice_list *list = ARENA_NEW(b->memory, slice_list);
-  *list = (slice_list){.bindings = *bindings, .end = end->span.end};
-  return list;
-}
-
-rename_list *renamings_of(builder *b, ast_renamings *renamings, const token *end) {
-  rename_list *list = ARENA_NEW(b->memory, rename_list);
-  *list = (rename_list){.renamings = *renamings, .end = end->span.end};
-  return list;
 }
 
 ast_renamings *renamings_add(builder *b, ast_renamings *list, const token *from, const token *to) {

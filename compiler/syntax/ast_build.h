@@ -16,19 +16,11 @@ typedef struct builder {
   bool *documented;  // [tokens->count]: the `///` text before this token found its declaration
 } builder;
 
-// Lists whose closing bracket matters for the span.
+// A list whose closing bracket matters for the span.
 typedef struct axes_list {
   ast_names names;
   uint32_t end;
 } axes_list;
-typedef struct slice_list {
-  ast_bindings bindings;
-  uint32_t end;
-} slice_list;
-typedef struct rename_list {
-  ast_renamings renamings;
-  uint32_t end;
-} rename_list;
 
 // Adding to a NULL list makes a new one. Elements that are NULL (what an error left) are not added.
 
@@ -99,14 +91,12 @@ ast_expr *axes_expr(builder *b, const token *open, ast_names *names, const token
 ast_expr *indexed_expr(builder *b, const token *name, axes_list *axes);
 ast_expr *lag_expr(builder *b, const token *name, const token *time, const token *steps,
                    const token *end);
-ast_expr *slice_expr(builder *b, ast_expr *operand, slice_list *slices);
-ast_expr *rename_expr(builder *b, ast_expr *operand, rename_list *renamings);
+ast_expr *slice_expr(builder *b, ast_expr *operand, ast_bindings *slices, const token *end);
+ast_expr *rename_expr(builder *b, ast_expr *operand, ast_renamings *renamings, const token *end);
 ast_expr *tuple_expr(builder *b, const token *open, ast_expr *first, ast_exprs *rest,
                      const token *close);
 ast_expr *repeat_expr(builder *b, const token *word, ast_expr *count, ast_bindings *carried,
                       ast_expr *body, ast_stmts *statements, const token *end);
-slice_list *slices_of(builder *b, ast_bindings *bindings, const token *end);
-rename_list *renamings_of(builder *b, ast_renamings *renamings, const token *end);
 ast_renamings *renamings_add(builder *b, ast_renamings *list, const token *from, const token *to);
 ast_bindings *bindings_add(builder *b, ast_bindings *list, const token *name, ast_expr *value);
 ast_exprs *exprs_new(builder *b);

@@ -214,10 +214,10 @@ prim(R) ::= NAME(N) LP args(A) RP(E).              { R = call_expr(b, N, NULL, A
 prim(R) ::= NAME(N) axes(X) LP args(A) RP(E).      { R = call_expr(b, N, X, A, E); }
 prim(R) ::= NAME(N) axes(X).                       { R = indexed_expr(b, N, X); }
 prim(R) ::= NAME(N) LB NAME(T) MINUS INT(K) RB(E). { R = lag_expr(b, N, T, K, E); }
-prim(R) ::= NAME(N) slices(S).                     { R = slice_expr(b, name_expr(b, N), S); }
-prim(R) ::= prim(P) slices(S).                     { R = slice_expr(b, P, S); }
-prim(R) ::= NAME(N) renamings(S).                  { R = rename_expr(b, name_expr(b, N), S); }
-prim(R) ::= prim(P) renamings(S).                  { R = rename_expr(b, P, S); }
+prim(R) ::= NAME(N) LB slices(S) RB(E).            { R = slice_expr(b, name_expr(b, N), S, E); }
+prim(R) ::= prim(P) LB slices(S) RB(E).            { R = slice_expr(b, P, S, E); }
+prim(R) ::= NAME(N) LC renamings(S) RC(E).         { R = rename_expr(b, name_expr(b, N), S, E); }
+prim(R) ::= prim(P) LC renamings(S) RC(E).         { R = rename_expr(b, P, S, E); }
 prim(R) ::= NAME(N) DOT steps(P).                  { R = path_expr(b, N, P); }
 prim(R) ::= INT(T).                                { R = number_expr(b, T); }
 prim(R) ::= FLOAT(T).                              { R = number_expr(b, T); }
@@ -241,16 +241,12 @@ carried(R) ::= carried(L) COMMA NAME(N) ASSIGN expr(E).   { R = bindings_add(b, 
 repeat_stmts(R) ::= plain_stmt(S).                        { R = stmts_add(b, stmts_new(b), S); }
 repeat_stmts(R) ::= repeat_stmts(L) plain_stmt(S).        { R = stmts_add(b, L, S); }
 
-%type slices { slice_list * }
-slices(R) ::= LB slice_bindings(L) RB(E).     { R = slices_of(b, L, E); }
-%type slice_bindings { ast_bindings * }
-slice_bindings(R) ::= NAME(N) ASSIGN expr(E).                          { R = bindings_add(b, NULL, N, E); }
-slice_bindings(R) ::= slice_bindings(L) COMMA NAME(N) ASSIGN expr(E).  { R = bindings_add(b, L, N, E); }
-%type renamings { rename_list * }
-renamings(R) ::= LC renaming_list(L) RC(E).   { R = renamings_of(b, L, E); }
-%type renaming_list { ast_renamings * }
-renaming_list(R) ::= NAME(F) ARROW NAME(T).                         { R = renamings_add(b, NULL, F, T); }
-renaming_list(R) ::= renaming_list(L) COMMA NAME(F) ARROW NAME(T).  { R = renamings_add(b, L, F, T); }
+%type slices { ast_bindings * }
+slices(R) ::= NAME(N) ASSIGN expr(E).                   { R = bindings_add(b, NULL, N, E); }
+slices(R) ::= slices(L) COMMA NAME(N) ASSIGN expr(E).   { R = bindings_add(b, L, N, E); }
+%type renamings { ast_renamings * }
+renamings(R) ::= NAME(F) ARROW NAME(T).                     { R = renamings_add(b, NULL, F, T); }
+renamings(R) ::= renamings(L) COMMA NAME(F) ARROW NAME(T).  { R = renamings_add(b, L, F, T); }
 
 %type exprs { ast_exprs * }
 exprs(R) ::= expr(E).                         { R = exprs_add(b, exprs_new(b), E); }
