@@ -133,13 +133,12 @@ codegen_input artifact_contents(arena *a, const artifact *library, const artifac
     for (int k = 0; k < r->kernels->kernels.count; k++)
       vec_push(a, &kernels, &r->kernels->kernels.items[k]);
     const char *table = arena_printf(a, "%s.table", r->abi->symbol);
-    if (r->delays) {
-      const char *inner = arena_printf(a, "%s.inner", r->abi->symbol);
-      vec_push(a, &blobs, artifact_inner_table(a, r, &described, library->dtype, inner));
-      vec_push(a, &blobs, artifact_outer_table(a, r, &described, library->dtype, table, inner));
-    } else {
-      vec_push(a, &blobs, artifact_table(a, r, &described, library->dtype, table));
+    const char *inner = r->delays ? arena_printf(a, "%s.inner", r->abi->symbol) : NULL;
+    if (inner) {
+      vec_push(a, &blobs, artifact_table(a, r, r->inner, &described, library->dtype, inner, NULL));
+      described = (artifact_kernels){.simt = described.simt, .images = described.images};
     }
+    vec_push(a, &blobs, artifact_table(a, r, r->abi, &described, library->dtype, table, inner));
     add_thunks(a, &thunks, r->abi->symbol, "entry", table);
   }
   return (codegen_input){kernels.items, kernels.count, blobs.items,

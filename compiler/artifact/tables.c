@@ -38,9 +38,8 @@ static int32_t put_table_bytes(table_builder *b, const void *data, size_t size) 
 #define put_table_items(b, v) put_table_bytes((b), (v).items, (size_t)(v).count * sizeof *(v).items)
 
 static int32_t put_table_axes(table_builder *b, const int *axes, int count) {
-  int32_t narrow[TYPED_MAX_AXES];
-  for (int i = 0; i < count; i++) narrow[i] = axes[i];
-  return put_table_bytes(b, narrow, sizeof *narrow * (size_t)count);
+  _Static_assert(sizeof *axes == sizeof(int32_t), "a table has axes as an int holds them");
+  return put_table_bytes(b, axes, sizeof *axes * (size_t)count);
 }
 
 static int32_t put_table_text(table_builder *b, const char *text) {
@@ -422,9 +421,9 @@ static void put_begins(table_builder *b, rec_table *table) {
   if (begins.count) table->begins_at = put_table_items(b, begins);
 }
 
-static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_recurrence *abi,
-                             const artifact_kernels *kernels, number_type dtype, const char *symbol,
-                             const char *inner) {
+codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const abi_recurrence *abi,
+                            const artifact_kernels *kernels, number_type dtype, const char *symbol,
+                            const char *inner) {
   table_builder b = {.arena = a, .abi = abi, .inner = inner};
   rec_table table = {.number_bytes = dtype == NUMBER_F64 ? 8 : 4,
                      .arguments_size = abi->arguments_size,
@@ -472,22 +471,4 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
                         .size = b.bytes.count,
                         .addresses = b.addresses.items,
                         .address_count = b.addresses.count};
-}
-
-codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels,
-                            number_type dtype, const char *symbol) {
-  return table_of(a, r, r->abi, kernels, dtype, symbol, NULL);
-}
-
-codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *r,
-                                  const artifact_kernels *kernels, number_type dtype,
-                                  const char *symbol) {
-  return table_of(a, r, r->inner, kernels, dtype, symbol, NULL);
-}
-
-codegen_blob artifact_outer_table(arena *a, const artifact_recurrence *r,
-                                  const artifact_kernels *kernels, number_type dtype,
-                                  const char *symbol, const char *inner) {
-  artifact_kernels none = {.simt = kernels->simt, .images = kernels->images};
-  return table_of(a, r, r->abi, &none, dtype, symbol, inner);
 }

@@ -20,14 +20,11 @@ artifact_kernels artifact_describe(arena *a, const artifact *library,
 // Numbers of one saved state: every state and every lag buffer whole.
 codegen_bytes artifact_saved_numbers(arena *a, const abi_recurrence *abi);
 
-// The table of a recurrence without its long lags, and then that of the recurrence itself, which
-// has no kernels of its own.
-codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *recurrence,
-                                  const artifact_kernels *kernels, number_type dtype,
-                                  const char *symbol);
-codegen_blob artifact_outer_table(arena *a, const artifact_recurrence *recurrence,
-                                  const artifact_kernels *kernels, number_type dtype,
-                                  const char *symbol, const char *inner);
+// The table of a recurrence as `abi` describes it. `inner`: the symbol of the table without its long
+// lags, which has the kernels; NULL: there are no such lags.
+codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence,
+                            const abi_recurrence *abi, const artifact_kernels *kernels,
+                            number_type dtype, const char *symbol, const char *inner);
 
 // rows.c: what a call lays out beside the kernels, and where the memories of the inner table are.
 typedef struct artifact_row_sources {
@@ -38,9 +35,6 @@ typedef VEC(artifact_row_sources) artifact_rows;
 artifact_rows artifact_delay_rows(arena *a, const artifact_recurrence *recurrence);
 // By memory of the inner table.
 int32_t *artifact_inner_memories(arena *a, const artifact_recurrence *recurrence);
-
-codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence,
-                            const artifact_kernels *kernels, number_type dtype, const char *symbol);
 
 // Variants (variants.c): the entry with a symbol, or NULL; the table of an entry that picks one by
 // sizes; that of all variants.

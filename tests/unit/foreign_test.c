@@ -86,7 +86,7 @@ static const rec_table *make_table(fixture *f, number_type dtype, const char *sy
   recurrence_kernels none = {.chunk = 4};
   artifact_kernels compiled = {0};
   artifact_recurrence r = {.abi = abi_layout(f->memory, &f->body, symbol), .kernels = &none};
-  codegen_blob blob = artifact_table(f->memory, &r, &compiled, dtype, "f.table");
+  codegen_blob blob = artifact_table(f->memory, &r, r.abi, &compiled, dtype, "f.table", NULL);
   void *table = arena_alloc(f->memory, (size_t)blob.size);
   memcpy(table, blob.bytes, (size_t)blob.size);
   return table;

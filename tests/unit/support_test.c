@@ -271,8 +271,8 @@ static int set_up_for(void **state, int sequences) {
   artifact_kernels made = {0};
   for (int i = 0; i < 4; i++) vec_push(a, &made.host, all[i]);
   codegen_blob blob =
-      artifact_table(a, &(artifact_recurrence){.abi = f->abi, .kernels = &described}, &made,
-                     NUMBER_F32, "f.table");
+      artifact_table(a, &(artifact_recurrence){.abi = f->abi, .kernels = &described}, f->abi, &made,
+                     NUMBER_F32, "f.table", NULL);
   f->table = arena_alloc(a, (size_t)blob.size);
   memcpy(f->table, blob.bytes, (size_t)blob.size);
   for (int i = 0; i < blob.address_count; i++) {
