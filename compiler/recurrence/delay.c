@@ -279,20 +279,6 @@ static void find_lags_left(delayer *d, const recurrence *made) {
   }
 }
 
-static typed_body *begin_body(arena *a, const typed_body *from) {
-  typed_body *body = ARENA_NEW(a, typed_body);
-  *body = *from;
-  body->values.items = NULL;
-  body->values.count = body->values.capacity = 0;
-  body->tensors.items = NULL;
-  body->tensors.count = body->tensors.capacity = 0;
-  for (int i = 0; i < from->tensors.count; i++) vec_push(a, &body->tensors, from->tensors.items[i]);
-  body->lags.items = NULL;
-  body->lags.count = body->lags.capacity = 0;
-  for (int i = 0; i < from->lags.count; i++) vec_push(a, &body->lags, from->lags.items[i]);
-  return body;
-}
-
 static span span_of_lag(const typed_body *body, int lag) {
   vec_each(const typed_value, v, body->values)
     if (v->op == VALUE_LAG && v->index == lag && v->steps == body->lags.items[lag].depth)
@@ -329,7 +315,8 @@ recurrence_delays *recurrence_delay_lags(arena *a, diag *messages, const recurre
   d.to = ARENA_NEW(a, recurrence_delays);
   d.to->kept = ARENA_ARRAY(a, int, count);
   d.to->lags = ARENA_ARRAY(a, int, count);
-  d.body = begin_body(a, body);
+  typed_body made = body_declared(a, body);
+  d.body = &made;
   d.bucket = ARENA_ARRAY(a, int, body->values.count);
   d.now = ARENA_ARRAY(a, value_id, body->values.count);
   for (int i = 0; i < body->values.count; i++) d.now[i] = NO_VALUE;

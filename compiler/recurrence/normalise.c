@@ -13,15 +13,19 @@
 
 #include "compiler/recurrence/make.h"
 
-static void copy_declarations(arena *memory, const typed_body *from, typed_body *to) {
-  *to = *from;
-  to->tensors.items = ARENA_ARRAY(memory, typed_tensor, from->tensors.count);
-  to->lags.items = ARENA_ARRAY(memory, typed_lag, from->lags.count);
-  to->tensors.capacity = from->tensors.count;
-  to->lags.capacity = from->lags.count;
-  for (int i = 0; i < from->tensors.count; i++) to->tensors.items[i] = from->tensors.items[i];
-  for (int i = 0; i < from->lags.count; i++) to->lags.items[i] = from->lags.items[i];
-  memset(&to->values, 0, sizeof to->values);
+typed_body body_declared(arena *memory, const typed_body *from) {
+  typed_body body = *from;
+  vec_keep(memory, &body.tensors);
+  vec_keep(memory, &body.lags);
+  memset(&body.values, 0, sizeof body.values);
+  return body;
+}
+
+typed_body body_copy(arena *memory, const typed_body *from) {
+  typed_body copy = *from;
+  vec_keep(memory, &copy.values);
+  vec_keep(memory, &copy.tensors);
+  return copy;
 }
 
 static value_id renumbered(const value_id *map, value_id id) {
@@ -34,8 +38,7 @@ static void keep_name(typed_value *made, const char *name) {
 
 typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_function *rewrite,
                           void *context) {
-  typed_body result;
-  copy_declarations(memory, body, &result);
+  typed_body result = body_declared(memory, body);
   builder b = builder_new(memory, &result);
   value_id *map = ARENA_ARRAY(memory, value_id, body->values.count);
   for (int i = 0; i < result.tensors.count; i++) result.tensors.items[i].assigned = NO_VALUE;

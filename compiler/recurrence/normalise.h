@@ -14,6 +14,11 @@ typedef value_id rewrite_function(builder *b, const value_id *map, value_id old,
 typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_function *rewrite,
                           void *context);
 
+// A body of the same tensors and lag buffers without values.
+typed_body body_declared(arena *memory, const typed_body *from);
+// A copy to which values and tensors can be added.
+typed_body body_copy(arena *memory, const typed_body *from);
+
 // Removes the values that neither assignments nor lag buffers nor the structures of states need,
 // and renumbers.
 void remove_dead_values(arena *memory, recurrence *r);

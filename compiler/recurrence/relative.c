@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "compiler/recurrence/normalise.h"
 #include "compiler/recurrence/structure.h"
 
 // before * m[t-1] + after * m + terms; `any`: -inf, whatever is added.
@@ -281,20 +282,12 @@ static void find_relatives(finder *f, recurrence_relatives *found, int tensor,
   vec_push(f->memory, found, r);
 }
 
-// A recurrence of its own, to which values and tensors can be added.
-static recurrence *recurrence_copy(arena *a, const recurrence *from) {
-  recurrence *copy = ARENA_NEW(a, recurrence);
-  copy->body = from->body;
-  vec_keep(a, &copy->body.values);
-  vec_keep(a, &copy->body.tensors);
-  return copy;
-}
-
 recurrence *recurrence_with_sums(arena *a, const recurrence *from, recurrence_relatives *found) {
   finder f = {.memory = a,
               .from = from,
-              .made = recurrence_copy(a, from),
+              .made = ARENA_NEW(a, recurrence),
               .count = from->body.values.count};
+  f.made->body = body_copy(a, &from->body);
   f.builder = builder_new(a, &f.made->body);
   find_dependence(&f);
   int state = 0;

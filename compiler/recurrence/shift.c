@@ -262,13 +262,6 @@ static value_id written_out(reader *r, int state) {
   return made;
 }
 
-static typed_body body_copy(arena *memory, const typed_body *body) {
-  typed_body copy = *body;
-  vec_keep(memory, &copy.values);
-  vec_keep(memory, &copy.tensors);
-  return copy;
-}
-
 static bool shifts_along(arena *memory, const typed_body *body, int state, int axis, int *axis_of) {
   axis_of[state] = axis;
   reader r = reader_new(memory, body, axis_of);
