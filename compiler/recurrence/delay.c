@@ -10,8 +10,6 @@
 // it. A lag therefore costs a row of tokens at each step, whatever its length. The program has no
 // state and no loop for it. A let that depends on a state, or on itself, is not made of inputs
 // alone. Its buffer stays, one slot for each step, and is short.
-#include <string.h>
-
 #include "compiler/base/ice.h"
 #include "compiler/recurrence/normalise.h"
 #include "compiler/recurrence/recurrence.h"
@@ -27,9 +25,9 @@ enum {
 
 // The value of the old body, `steps` steps earlier, in the new one.
 typedef struct earlier {
-  value_id value;
   int steps;
   value_id made;
+  int next;  // position + 1 of another of the same value
 } earlier;
 
 typedef struct delayer {
@@ -40,8 +38,7 @@ typedef struct delayer {
   bool *delayed;  // by lag
   value_id *now;  // by value of the old body
   VEC(earlier) earlier;
-  int *bucket, *next;  // of `earlier`, by value: position + 1
-  int next_capacity;
+  int *bucket;  // of `earlier`, by value: position + 1
   bool too_many;
 } delayer;
 
@@ -66,26 +63,27 @@ static bool can_be_delayed(arena *a, const typed_body *body, int lag) {
   return !is_made_of(body, body->lags.items[lag].source, lag, seen);
 }
 
-// Is a lag of this buffer read so many steps back?
-static bool is_step_read(const typed_body *body, int lag, int steps) {
+// The value that reads this buffer so many steps back; `steps` 0: that reads it at all. Or NULL.
+static const typed_value *find_read(const typed_body *body, int lag, int steps) {
   vec_each(const typed_value, v, body->values)
-    if (v->op == VALUE_LAG && v->index == lag && v->steps == steps) return true;
-  return false;
+    if (v->op == VALUE_LAG && v->index == lag && (!steps || v->steps == steps)) return v;
+  return NULL;
 }
 
 static bool is_long_lag(const typed_body *body, int lag) {
   int depth = body->lags.items[lag].depth, reads = 0;
   if (depth <= SLOTS_SHORT) return false;
   if (depth > SLOTS_DENSE) return true;
-  for (int steps = 1; steps <= depth; steps++) reads += is_step_read(body, lag, steps);
+  for (int steps = 1; steps <= depth; steps++) reads += find_read(body, lag, steps) != NULL;
   return 4 * reads < depth;
 }
 
-// The largest buffer that stays though it could be delayed; -1: there is none.
+// The largest buffer that stays though it could be delayed; `possible` NULL: that stays. -1: there
+// is none.
 static int largest_left(const delayer *d, const bool *possible) {
   int largest = -1;
   for (int i = 0; i < d->from->lags.count; i++) {
-    if (d->delayed[i] || !possible[i]) continue;
+    if (d->delayed[i] || (possible && !possible[i])) continue;
     if (largest < 0 || slots_of(&d->from->lags.items[i]) > slots_of(&d->from->lags.items[largest]))
       largest = i;
   }
@@ -198,7 +196,7 @@ static value_id make_before(delayer *d, value_id id, int steps) {
 
 static value_id *find_earlier(delayer *d, value_id id, int steps) {
   if (steps == 0) return &d->now[id];
-  for (int i = d->bucket[id]; i; i = d->next[i - 1])
+  for (int i = d->bucket[id]; i; i = d->earlier.items[i - 1].next)
     if (d->earlier.items[i - 1].steps == steps) return &d->earlier.items[i - 1].made;
   return NULL;
 }
@@ -208,14 +206,7 @@ static void keep_before(delayer *d, value_id id, int steps, value_id made) {
     d->now[id] = made;
     return;
   }
-  vec_push(d->memory, &d->earlier, (earlier){id, steps, made});
-  if (d->earlier.count > d->next_capacity) {
-    int *next = ARENA_ARRAY(d->memory, int, 2 * d->earlier.count);
-    if (d->next) memcpy(next, d->next, sizeof *next * (size_t)d->next_capacity);
-    d->next = next;
-    d->next_capacity = 2 * d->earlier.count;
-  }
-  d->next[d->earlier.count - 1] = d->bucket[id];
+  vec_push(d->memory, &d->earlier, (earlier){steps, made, d->bucket[id]});
   d->bucket[id] = d->earlier.count;
 }
 
@@ -240,14 +231,6 @@ static void keep_let(delayer *d, int lag) {
   d->to->kept[lag] = tensor;
 }
 
-// Some values were folded away: nothing reads the buffer, but what it holds after the last step is a
-// result.
-static bool has_reader(const typed_body *body, int lag) {
-  vec_each(const typed_value, v, body->values)
-    if (v->op == VALUE_LAG && v->index == lag) return true;
-  return false;
-}
-
 static void make_delayed_body(delayer *d) {
   const typed_body *from = d->from;
   for (int i = 0; i < from->tensors.count; i++) {
@@ -262,7 +245,9 @@ static void make_delayed_body(delayer *d) {
   for (int i = 0; i < from->lags.count; i++) {
     d->to->kept[i] = -1;
     int input = from->lags.items[i].input;
-    if (!d->delayed[i] && has_reader(from, i)) continue;
+    // Some values were folded away: nothing reads the buffer, but what it holds after the last step
+    // is a result.
+    if (!d->delayed[i] && find_read(from, i, 0)) continue;
     if (input < 0)
       keep_let(d, i);
     else
@@ -279,24 +264,14 @@ static void find_lags_left(delayer *d, const recurrence *made) {
   }
 }
 
-static span span_of_lag(const typed_body *body, int lag) {
-  vec_each(const typed_value, v, body->values)
-    if (v->op == VALUE_LAG && v->index == lag && v->steps == body->lags.items[lag].depth)
-      return v->span;
-  return body->span;
-}
-
 // Of buffers that cannot be delayed: the largest is named.
 static bool refuse_slots(delayer *d, diag *messages) {
-  int slots = slots_left(d), largest = -1;
+  int slots = slots_left(d);
   if (slots <= SLOTS_MAX) return false;
-  for (int i = 0; i < d->from->lags.count; i++) {
-    if (d->delayed[i]) continue;
-    if (largest < 0 || slots_of(&d->from->lags.items[i]) > slots_of(&d->from->lags.items[largest]))
-      largest = i;
-  }
+  int largest = largest_left(d, NULL);
   const typed_lag *lag = &d->from->lags.items[largest];
-  diag_error(messages, span_of_lag(d->from, largest),
+  const typed_value *read = find_read(d->from, largest, lag->depth);
+  diag_error(messages, read ? read->span : d->from->span,
              "expected lags of values that depend on a state over at most %d steps together, found "
              "%d; %s[t-%d] is the "
              "longest. Lags of inputs, and of what is made of inputs alone, may be of any length",
