@@ -283,8 +283,10 @@ int abi_factor(const abi_recurrence *abi, const abi_memory *memory);
 number_type abi_number_type(const abi_memory *memory, number_type dtype);
 // One entry per batch entry: everything but parameters.
 bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory);
-// "[batch,time,G,R]", "[batch,3,K]" (lag buffer), "[G,2]" (complex parameter).
-const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory);
+// "[batch,time,G,R]", "[batch,3,K]" (lag buffer), "[G,2]" (complex parameter). Without `time`: of one
+// step.
+const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory,
+                      const char *comma, bool time);
 
 // 16 hexadecimal digits, of everything that decides what the library computes.
 const char *artifact_hash(arena *a, const artifact *library);

@@ -127,8 +127,8 @@ static void put_parameter(printer *p, number_type dtype) {
   }
   vec_each(const codegen_slot, slot, p->k->base.slots)
     fprintf(p->out, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot),
-            abi_shape(p->arena, p->abi, slot_memory(p, slot)), slot_type_text(p, slot, dtype),
-            slot->written ? ": written" : "");
+            abi_shape(p->arena, p->abi, slot_memory(p, slot), ",", true),
+            slot_type_text(p, slot, dtype), slot->written ? ": written" : "");
   fprintf(p->out, "} %s_parameter;\n", p->prefix);
 }
 

@@ -133,7 +133,7 @@ static void put_struct_memories(const printer *b, const abi_recurrence *abi, con
     fprintf(b->out, "  %s%s *%s;  /* %s%s%s %s", is_read_only(abi, memory) ? "const " : "",
             c_type(type), abi->fields.items[memory->data].name,
             number_is_narrow(type) ? number_type_text(type) : "", number_is_narrow(type) ? " " : "",
-            abi_shape(b->arena, abi, memory), memory_words(b->arena, abi, memory));
+            abi_shape(b->arena, abi, memory, ",", true), memory_words(b->arena, abi, memory));
     if (doc) {
       fprintf(b->out, ". ");
       put_c_comment(b, doc, "     ");

@@ -230,15 +230,16 @@ number_type abi_number_type(const abi_memory *memory, number_type dtype) {
   return number_is_narrow(dtype) && (!memory->token || memory->wide) ? NUMBER_F32 : dtype;
 }
 
-const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory) {
+const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory,
+                      const char *comma, bool time) {
   int axes[TYPED_MAX_AXES];
   int count = abi_axes(abi, memory, axes);
   const char *text = abi_per_batch(abi, memory) ? "batch" : "";
-  if (memory->token) text = arena_printf(a, "%s,time", text);
+  if (memory->token && time) text = arena_printf(a, "%s%stime", text, comma);
   if (memory->lag >= 0)
-    text = arena_printf(a, "%s,%d", text, abi->body->lags.items[memory->lag].depth);
+    text = arena_printf(a, "%s%s%d", text, comma, abi->body->lags.items[memory->lag].depth);
   for (int i = 0; i < count; i++)
-    text = arena_printf(a, "%s%s%s", text, *text ? "," : "", abi->body->axes.items[axes[i]].name);
-  if (is_complex_memory(abi, memory)) text = arena_printf(a, "%s%s2", text, *text ? "," : "");
+    text = arena_printf(a, "%s%s%s", text, *text ? comma : "", abi->body->axes.items[axes[i]].name);
+  if (is_complex_memory(abi, memory)) text = arena_printf(a, "%s%s2", text, *text ? comma : "");
   return arena_printf(a, "[%s]", text);
 }

@@ -155,7 +155,7 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
   const abi_memory *memory = &abi->memories.items[index];
   rec_table_memory row = {
       .name_at = put_table_text(b, abi->fields.items[memory->data].name),
-      .shape_at = put_table_text(b, abi_shape(b->arena, abi, memory)),
+      .shape_at = put_table_text(b, abi_shape(b->arena, abi, memory, ",", true)),
       .data_field = abi->fields.items[memory->data].offset,
       .batch_stride_field = memory->token ? abi->fields.items[memory->batch_stride].offset : -1,
       .time_stride_field = memory->token ? abi->fields.items[memory->time_stride].offset : -1,

@@ -52,17 +52,6 @@ bool python_is_chosen(const python_recurrence *r, int axis) {
   return false;
 }
 
-static bool is_complex_operand(const python_recurrence *r, int memory) {
-  const abi_memory *m = python_memory(r, memory);
-  return m->lag >= 0 ? r->abi->body->lags.items[m->lag].complex
-                     : r->abi->body->tensors.items[m->tensor].complex;
-}
-
-static int lag_depth(const python_recurrence *r, int memory) {
-  int lag = python_memory(r, memory)->lag;
-  return lag >= 0 ? r->abi->body->lags.items[lag].depth : 0;
-}
-
 // Whether the size of an axis is computed from one of that name.
 static bool mentions(const ast_expr *size, const char *name) {
   switch (size->kind) {
@@ -117,19 +106,6 @@ static bool is_instance_axis(const python_recurrence *r, int axis) {
   return true;
 }
 
-// "[batch, time, H, K]"; of a step "[batch, H, K]".
-static const char *shape_words(arena *a, const python_recurrence *r, int memory, bool step) {
-  const abi_memory *m = python_memory(r, memory);
-  int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
-  const char *text = python_is_param(r, memory) ? "" : m->token && !step ? "batch, time" : "batch";
-  if (m->lag >= 0) text = arena_printf(a, "%s, %d", text, lag_depth(r, memory));
-  for (int i = 0; i < count; i++)
-    text =
-        arena_printf(a, "%s%s%s", text, *text ? ", " : "", r->abi->body->axes.items[axes[i]].name);
-  if (is_complex_operand(r, memory)) text = arena_printf(a, "%s%s2", text, *text ? ", " : "");
-  return arena_printf(a, "[%s]", text);
-}
-
 // A docstring must not end early, and a backslash begins an escape.
 void python_put_text(FILE *out, const char *text, const char *indent) {
   for (const char *p = text; *p; p++)
@@ -171,7 +147,8 @@ void python_put_tensors(const python_printer *p, const python_function *f, const
   for (int i = 0; i < list->count; i++) {
     int memory = list->items[i], tensor = python_memory(r, memory)->tensor;
     const char *doc = tensor >= 0 ? r->abi->body->tensors.items[tensor].doc : NULL;
-    fprintf(p->out, "    %s: %s %s%s", r->names[memory], shape_words(p->memory, r, memory, step),
+    fprintf(p->out, "    %s: %s %s%s", r->names[memory],
+            abi_shape(p->memory, r->abi, python_memory(r, memory), ", ", !step),
             dtypes_text(p->memory, f, memory), role_text(r, memory));
     if (doc) {
       fprintf(p->out, "; ");
@@ -240,7 +217,8 @@ void python_put_fields(const python_printer *p, const python_function *f, const 
   for (int i = 0; i < list->count; i++) {
     int memory = list->items[i];
     fprintf(p->out, "    %s: %s  # %s %s\n", r->names[memory], type,
-            shape_words(p->memory, r, memory, false), dtypes_text(p->memory, f, memory));
+            abi_shape(p->memory, r->abi, python_memory(r, memory), ", ", true),
+            dtypes_text(p->memory, f, memory));
   }
 }
 
