@@ -44,12 +44,13 @@ static bool is_target(const char *word) {
   return known;
 }
 
-// x86-64-v3,sm_80: as --target takes them.
-static const char *carried_targets(arena *a, const cJSON *json) {
+// The texts of a list with commas between, as options take them. `wanted` NULL: all.
+static const char *joined(arena *a, const cJSON *json, const char *key,
+                          bool (*wanted)(const char *word)) {
   const char *list = "";
   const cJSON *word;
-  cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(json, "targets")) {
-    if (cJSON_IsString(word) && is_target(word->valuestring))
+  cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(json, key)) {
+    if (cJSON_IsString(word) && (!wanted || wanted(word->valuestring)))
       list = arena_printf(a, "%s%s%s", list, *list ? "," : "", word->valuestring);
   }
   return list;
@@ -65,44 +66,35 @@ static void add_each(arena *a, const cJSON *json, const char *key, const char *o
   }
 }
 
+// An option with a text or a number, or one without, where the library was compiled with it. Older
+// libraries lack some.
+static void add_word(arena *a, const cJSON *json, const char *key, const char *option,
+                     artifact_carried *carried) {
+  const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, key);
+  if (cJSON_IsString(value) && *value->valuestring)
+    vec_push(a, &carried->words, arena_printf(a, "%s%s", option, value->valuestring));
+  if (cJSON_IsNumber(value) && value->valueint > 0)
+    vec_push(a, &carried->words, arena_printf(a, "%s%d", option, value->valueint));
+  if (cJSON_IsTrue(value)) vec_push(a, &carried->words, option);
+}
+
 static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
-  const cJSON *level = cJSON_GetObjectItemCaseSensitive(json, "optimisation"),
-              *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"),
-              *every = cJSON_GetObjectItemCaseSensitive(json, "save_every"),
-              *form = cJSON_GetObjectItemCaseSensitive(json, "form");
-  const char *dtype = member_text(json, "dtype");
-  const char *prefix = member_text(json, "prefix");
-  if (prefix && *prefix) vec_push(a, &carried->words, arena_printf(a, "--prefix=%s", prefix));
-  const cJSON *type;
-  const char *types = "";
-  cJSON_ArrayForEach(type, cJSON_GetObjectItemCaseSensitive(json, "dtypes")) {
-    if (cJSON_IsString(type))
-      types = arena_printf(a, "%s%s%s", types, *types ? "," : "", type->valuestring);
-  }
+  const cJSON *level = cJSON_GetObjectItemCaseSensitive(json, "optimisation");
+  const char *dtype = member_text(json, "dtype"), *types = joined(a, json, "dtypes", NULL);
+  const char *targets = joined(a, json, "targets", is_target);
+  add_word(a, json, "prefix", "--prefix=", carried);
   // Absent from older libraries, which have one.
   if (dtype) vec_push(a, &carried->words, arena_printf(a, "--dtype=%s", *types ? types : dtype));
   if (cJSON_IsNumber(level)) vec_push(a, &carried->words, arena_printf(a, "-O%d", level->valueint));
-  if (cJSON_IsNumber(chunk) && chunk->valueint > 0)
-    vec_push(a, &carried->words, arena_printf(a, "--chunk=%d", chunk->valueint));
-  // Absent from older libraries.
-  if (cJSON_IsNumber(every) && every->valueint > 0)
-    vec_push(a, &carried->words, arena_printf(a, "--save-every=%d", every->valueint));
-  if (cJSON_IsString(form))
-    vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
-  const char *targets = carried_targets(a, json);
+  add_word(a, json, "chunk", "--chunk=", carried);
+  add_word(a, json, "save_every", "--save-every=", carried);
+  add_word(a, json, "form", "--form=", carried);
   vec_push(a, &carried->words, arena_printf(a, "--target=%s", *targets ? targets : "host"));
-  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check")))
-    vec_push(a, &carried->words, "--check");
-  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "summary")))
-    vec_push(a, &carried->words, "--summary");
-  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "tf32")))
-    vec_push(a, &carried->words, "--tf32");
-  const cJSON *shared = cJSON_GetObjectItemCaseSensitive(json, "shared_memory");
-  if (cJSON_IsNumber(shared) && shared->valueint > 0)
-    vec_push(a, &carried->words, arena_printf(a, "--shared-memory=%d", shared->valueint));
-  // Absent from older libraries.
-  const char *without = member_text(json, "without");
-  if (without && *without) vec_push(a, &carried->words, arena_printf(a, "--without=%s", without));
+  add_word(a, json, "check", "--check", carried);
+  add_word(a, json, "summary", "--summary", carried);
+  add_word(a, json, "tf32", "--tf32", carried);
+  add_word(a, json, "shared_memory", "--shared-memory=", carried);
+  add_word(a, json, "without", "--without=", carried);
   add_each(a, json, "defines", "-D", carried);
   add_each(a, json, "exported", "--export=", carried);
 }
