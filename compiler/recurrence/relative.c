@@ -52,15 +52,6 @@ static value_id unstopped(const finder *f, value_id id) {
   return v->op == VALUE_STOP_GRADIENT ? v->args[0] : id;
 }
 
-static void find_dependence(finder *f) {
-  f->depends = ARENA_ARRAY(f->memory, bool, f->count);
-  for (int i = 0; i < f->count; i++) {
-    const typed_value *v = value_at(&f->builder, i);
-    f->depends[i] = v->op == VALUE_PREVIOUS;
-    for (int k = 0; k < value_arity(v->op); k++) f->depends[i] |= f->depends[v->args[k]];
-  }
-}
-
 static bool is_free_of_states(const finder *f, value_id id) {
   return id == NO_VALUE || !f->depends[id];
 }
@@ -289,7 +280,7 @@ recurrence *recurrence_with_sums(arena *a, const recurrence *from, recurrence_re
               .count = from->body.values.count};
   f.made->body = body_copy(a, &from->body);
   f.builder = builder_new(a, &f.made->body);
-  find_dependence(&f);
+  f.depends = values_made_of(a, &f.made->body, -1);
   int state = 0;
   for (int i = 0; i < from->body.tensors.count; i++) {
     if (from->body.tensors.items[i].kind != TENSOR_STATE) continue;

@@ -172,12 +172,11 @@ static value_id shift_entry(reader *r, value_id id, int axis, int entry) {
 
 // ---- which states ----------------------------------------------------------------------------
 
-// By value: is it made of this state?
-static bool *values_made_of(arena *memory, const typed_body *body, int tensor) {
+bool *values_made_of(arena *memory, const typed_body *body, int tensor) {
   bool *made = ARENA_ARRAY(memory, bool, body->values.count);
   for (int i = 0; i < body->values.count; i++) {
     const typed_value *v = &body->values.items[i];
-    made[i] = v->op == VALUE_PREVIOUS && v->index == tensor;
+    made[i] = v->op == VALUE_PREVIOUS && (tensor < 0 || v->index == tensor);
     for (int k = 0; k < value_arity(v->op); k++) made[i] |= made[v->args[k]];
   }
   return made;

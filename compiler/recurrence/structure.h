@@ -42,6 +42,9 @@ static inline bool node_coupled(const state_graph *g, int i, int j) {
   return node_reaches(g, i, j) && node_reaches(g, j, i);
 }
 
+// By value: is it made of this state (a tensor)? -1: of any.
+bool *values_made_of(arena *memory, const typed_body *body, int tensor);
+
 // axes.c: what reads of a state and its increment say about its axes. Axes of the state that every
 // use of it outside its own elementwise update sums over; 0 if nothing reads it.
 axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state);
