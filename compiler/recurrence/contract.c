@@ -333,12 +333,8 @@ static value_id sum_in_parts(builder *b, contraction *c) {
     c->of.items[i] = c->of.items[--c->of.count];
     value_id rest = factor_product(b, &c->of), all = NO_VALUE;
     for (int k = 0; k < parts.count; k++) {
-      bool negative = parts.items[k].negative;
       value_id part = make_sum(b, make_binary(b, VALUE_MUL, parts.items[k].id, rest), c->over);
-      if (all == NO_VALUE)
-        all = negative ? make_unary(b, VALUE_NEG, part) : part;
-      else
-        all = make_binary(b, negative ? VALUE_SUB : VALUE_ADD, all, part);
+      all = make_added(b, all, part, parts.items[k].negative);
     }
     return all;
   }

@@ -103,14 +103,8 @@ value_id factor_sum(builder *b, const typed_value *v) {
       if (merged == NO_VALUE) continue;
       value_id sum = NO_VALUE;
       all.items[i].id = merged;
-      for (int n = 0; n < all.count; n++) {
-        if (n == k) continue;
-        value_op op = all.items[n].negative ? VALUE_SUB : VALUE_ADD;
-        if (sum != NO_VALUE)
-          sum = make_binary(b, op, sum, all.items[n].id);
-        else
-          sum = all.items[n].negative ? make_unary(b, VALUE_NEG, all.items[n].id) : all.items[n].id;
-      }
+      for (int n = 0; n < all.count; n++)
+        if (n != k) sum = make_added(b, sum, all.items[n].id, all.items[n].negative);
       return sum;
     }
   }

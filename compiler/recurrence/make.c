@@ -97,6 +97,11 @@ value_id make_binary(builder *b, value_op op, value_id x, value_id y) {
   return make_value(b, (typed_value){.op = op, .args = {x, y}});
 }
 
+value_id make_added(builder *b, value_id sum, value_id x, bool minus) {
+  if (sum != NO_VALUE) return make_binary(b, minus ? VALUE_SUB : VALUE_ADD, sum, x);
+  return minus ? make_unary(b, VALUE_NEG, x) : x;
+}
+
 value_id make_where(builder *b, value_id condition, value_id x, value_id y) {
   return make_value(b, (typed_value){.op = VALUE_WHERE, .args = {condition, x, y}});
 }

@@ -33,6 +33,8 @@ value_id make_value(builder *b, typed_value v);
 value_id make_number(builder *b, double number);
 value_id make_unary(builder *b, value_op op, value_id x);
 value_id make_binary(builder *b, value_op op, value_id x, value_id y);
+// sum + x, or sum - x if `minus`; NO_VALUE + x is x.
+value_id make_added(builder *b, value_id sum, value_id x, bool minus);
 value_id make_where(builder *b, value_id condition, value_id x, value_id y);
 
 // The sum of x over `axes`; an axis that x lacks contributes its size as a factor.

@@ -87,13 +87,8 @@ static exponent exponent_sum(finder *f, const exponent *x, const exponent *y, bo
 // The terms as one value; NO_VALUE: none.
 static value_id value_of_exponent(finder *f, const exponent *x) {
   value_id sum = NO_VALUE;
-  for (int i = 0; i < x->terms.count; i++) {
-    signed_value term = x->terms.items[i];
-    if (sum == NO_VALUE)
-      sum = term.minus ? make_unary(&f->builder, VALUE_NEG, term.value) : term.value;
-    else
-      sum = make_binary(&f->builder, term.minus ? VALUE_SUB : VALUE_ADD, sum, term.value);
-  }
+  vec_each(const signed_value, term, x->terms)
+    sum = make_added(&f->builder, sum, term->value, term->minus);
   return sum;
 }
 

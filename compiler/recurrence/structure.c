@@ -37,11 +37,6 @@ typedef struct tropical {
   value_id shift, floor;
 } tropical;
 
-static value_id value_sum(finder *f, value_id x, value_id y) {
-  if (x == NO_VALUE) return y;
-  return make_binary(&f->builder, VALUE_ADD, x, y);
-}
-
 static tropical tropical_form(finder *f, const bool *depends, value_id id, value_id leaf,
                               int depth) {
   typed_value v = *value_at(&f->builder, id);
@@ -58,7 +53,7 @@ static tropical tropical_form(finder *f, const bool *depends, value_id id, value
       t.floor = t.floor == NO_VALUE ? other : make_binary(&f->builder, VALUE_MAX, t.floor, other);
       return t;
     case VALUE_ADD:
-      t.shift = value_sum(f, t.shift, other);
+      t.shift = make_added(&f->builder, t.shift, other, false);
       if (t.floor != NO_VALUE) t.floor = make_binary(&f->builder, VALUE_ADD, t.floor, other);
       return t;
     case VALUE_SUB:
