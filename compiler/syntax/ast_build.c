@@ -60,17 +60,29 @@ static ast_expr *adopt(builder *b, ast_expr *e, ast_expr *child) {
   return child;
 }
 
+// Functions that add to lists.
+#define LIST_OF(name, list_type, element)                             \
+  list_type *name##_add(builder *b, list_type *list, element added) { \
+    if (!list) list = ARENA_NEW(b->memory, list_type);                \
+    vec_push(b->memory, list, added);                                 \
+    return list;                                                      \
+  }
+LIST_OF(binds, ast_binds, ast_bind)
+LIST_OF(entries, ast_setting_entries, ast_setting_entry)
+LIST_OF(exprs, ast_exprs, ast_expr *)
+LIST_OF(args, ast_args, ast_arg)
+
 // ---- items --------------------------------------------------------------------------------------
 
 void add_item(builder *b, ast_item *item) {
   if (item) vec_push(b->memory, &b->file->items, item);
 }
 
-static ast_item *new_ast_item(builder *b, ast_item_kind kind, const token *word,
-                              const token *name) {
+static ast_item *new_ast_item(builder *b, ast_item_kind kind, const token *word, const token *name,
+                              span end) {
   ast_item *item = ARENA_NEW(b->memory, ast_item);
   item->kind = kind;
-  item->span = word->span;
+  item->span = span_join(word->span, end);
   item->doc = take_doc(b, word->span);
   item->name = name_of_token(name);
   return item;
@@ -78,8 +90,7 @@ static ast_item *new_ast_item(builder *b, ast_item_kind kind, const token *word,
 
 ast_item *body_item(builder *b, ast_item_kind kind, const token *word, const token *name,
                     ast_header *header, ast_stmts *statements, const token *end) {
-  ast_item *item = new_ast_item(b, kind, word, name);
-  item->span = span_to(item->span, end);
+  ast_item *item = new_ast_item(b, kind, word, name, end->span);
   item->body.has_header = header != NULL;
   if (header) item->body.header = *header;
   item->body.statements = *statements;
@@ -87,25 +98,23 @@ ast_item *body_item(builder *b, ast_item_kind kind, const token *word, const tok
 }
 
 ast_item *import_file(builder *b, const token *word, const token *file) {
-  ast_item *item = new_ast_item(b, AST_IMPORT, word, NULL);
-  item->span = span_to(item->span, file);
+  ast_item *item = new_ast_item(b, AST_IMPORT, word, NULL, file->span);
   item->import.file = file->text;
   item->import.target_span = file->span;
   return item;
 }
 
 ast_item *import_path(builder *b, const token *word, ast_names *path) {
-  ast_item *item = new_ast_item(b, AST_IMPORT, word, NULL);
+  span target = span_join(path->items[0].span, path->items[path->count - 1].span);
+  ast_item *item = new_ast_item(b, AST_IMPORT, word, NULL, target);
   item->import.path = *path;
-  item->import.target_span = span_join(path->items[0].span, path->items[path->count - 1].span);
-  item->span = span_join(item->span, item->import.target_span);
+  item->import.target_span = target;
   return item;
 }
 
 ast_item *fn_item(builder *b, const token *word, const token *name, axes_list *axes,
                   ast_names *params, ast_expr *value) {
-  ast_item *item = new_ast_item(b, AST_FN, word, name);
-  item->span = span_join(item->span, value->span);
+  ast_item *item = new_ast_item(b, AST_FN, word, name, value->span);
   item->fn.has_axes = axes != NULL;
   if (axes) item->fn.axes = axes->names;
   item->fn.params = *params;
@@ -115,8 +124,7 @@ ast_item *fn_item(builder *b, const token *word, const token *name, axes_list *a
 
 ast_item *init_item(builder *b, const token *word, const token *name, ast_header *header,
                     const token *target, ast_init_entries *entries, const token *end) {
-  ast_item *item = new_ast_item(b, AST_INIT, word, name);
-  item->span = span_to(item->span, end);
+  ast_item *item = new_ast_item(b, AST_INIT, word, name, end->span);
   item->init.has_header = header != NULL;
   if (header) item->init.header = *header;
   item->init.target = name_of_token(target);
@@ -126,8 +134,7 @@ ast_item *init_item(builder *b, const token *word, const token *name, ast_header
 
 ast_item *train_item(builder *b, const token *word, const token *name, const token *after,
                      ast_settings *settings, const token *end) {
-  ast_item *item = new_ast_item(b, AST_TRAIN, word, name);
-  item->span = span_to(item->span, end);
+  ast_item *item = new_ast_item(b, AST_TRAIN, word, name, end->span);
   item->train.after = name_of_token(after);
   item->train.settings = *settings;
   return item;
@@ -135,16 +142,14 @@ ast_item *train_item(builder *b, const token *word, const token *name, const tok
 
 ast_item *evaluate_item(builder *b, const token *word, const token *name, const token *after,
                         ast_exprs *tasks, const token *end) {
-  ast_item *item = new_ast_item(b, AST_EVALUATE, word, name);
-  item->span = span_to(item->span, end);
+  ast_item *item = new_ast_item(b, AST_EVALUATE, word, name, end->span);
   item->evaluate.after = name_of_token(after);
   item->evaluate.tasks = *tasks;
   return item;
 }
 
-ast_header *header_new(builder *b) { return ARENA_NEW(b->memory, ast_header); }
-
 ast_header *header_add(builder *b, ast_header *list, const token *name, ast_expr *value) {
+  if (!list) list = ARENA_NEW(b->memory, ast_header);
   span where = value ? span_join(name->span, value->span) : name->span;
   vec_push(b->memory, list,
            (ast_header_axis){.name = name_of_token(name), .value = value, .span = where});
@@ -208,12 +213,6 @@ ast_bind bind_of(const token *name, axes_list *axes) {
     bind.span = extended(bind.span, axes->end);
   }
   return bind;
-}
-
-ast_binds *binds_add(builder *b, ast_binds *list, ast_bind bind) {
-  if (!list) list = ARENA_NEW(b->memory, ast_binds);
-  vec_push(b->memory, list, bind);
-  return list;
 }
 
 ast_decl *decl_of(builder *b, const token *name, axes_list *axes) {
@@ -328,12 +327,6 @@ ast_setting *setting_block(builder *b, const token *name, ast_setting_entries *e
   setting->entries = *entries;
   setting->span = span_join(name->span, end->span);
   return setting;
-}
-
-ast_setting_entries *entries_add(builder *b, ast_setting_entries *list, ast_setting_entry entry) {
-  if (!list) list = ARENA_NEW(b->memory, ast_setting_entries);
-  vec_push(b->memory, list, entry);
-  return list;
 }
 
 ast_setting_entry entry_range(ast_expr *from, ast_expr *to, ast_expr *kind) {
@@ -533,17 +526,7 @@ ast_bindings *bindings_add(builder *b, ast_bindings *list, const token *name, as
 
 ast_exprs *exprs_new(builder *b) { return ARENA_NEW(b->memory, ast_exprs); }
 
-ast_exprs *exprs_add(builder *b, ast_exprs *list, ast_expr *e) {
-  vec_push(b->memory, list, e);
-  return list;
-}
-
 ast_args *args_new(builder *b) { return ARENA_NEW(b->memory, ast_args); }
-
-ast_args *args_add(builder *b, ast_args *list, ast_arg arg) {
-  vec_push(b->memory, list, arg);
-  return list;
-}
 
 ast_arg arg_positional(ast_expr *value) {
   return (ast_arg){.kind = AST_ARG_POSITIONAL, .span = value->span, .value = value};

@@ -37,7 +37,6 @@ ast_item *train_item(builder *b, const token *word, const token *name, const tok
                      ast_settings *settings, const token *end);
 ast_item *evaluate_item(builder *b, const token *word, const token *name, const token *after,
                         ast_exprs *tasks, const token *end);
-ast_header *header_new(builder *b);
 ast_header *header_add(builder *b, ast_header *list, const token *name, ast_expr *value);
 
 ast_stmts *stmts_new(builder *b);

@@ -49,13 +49,13 @@ item(R) ::= error.                                              { R = NULL; }
 
 %type header { ast_header * }
 header(R) ::= .                               { R = NULL; }
-header(R) ::= LP RP.                          { R = header_new(b); }
+header(R) ::= LP RP.                          { R = NULL; }
 header(R) ::= LP header_axes(H) RP.           { R = H; }
 header(R) ::= LP header_axes(H) COMMA RP.     { R = H; }
 
 %type header_axes { ast_header * }
-header_axes(R) ::= NAME(N).                                     { R = header_add(b, header_new(b), N, NULL); }
-header_axes(R) ::= NAME(N) ASSIGN expr(E).                      { R = header_add(b, header_new(b), N, E); }
+header_axes(R) ::= NAME(N).                                     { R = header_add(b, NULL, N, NULL); }
+header_axes(R) ::= NAME(N) ASSIGN expr(E).                      { R = header_add(b, NULL, N, E); }
 header_axes(R) ::= header_axes(H) COMMA NAME(N).                { R = header_add(b, H, N, NULL); }
 header_axes(R) ::= header_axes(H) COMMA NAME(N) ASSIGN expr(E). { R = header_add(b, H, N, E); }
 
@@ -249,7 +249,7 @@ renamings(R) ::= NAME(F) ARROW NAME(T).                     { R = renamings_add(
 renamings(R) ::= renamings(L) COMMA NAME(F) ARROW NAME(T).  { R = renamings_add(b, L, F, T); }
 
 %type exprs { ast_exprs * }
-exprs(R) ::= expr(E).                         { R = exprs_add(b, exprs_new(b), E); }
+exprs(R) ::= expr(E).                         { R = exprs_add(b, NULL, E); }
 exprs(R) ::= exprs(L) COMMA expr(E).          { R = exprs_add(b, L, E); }
 
 %type args { ast_args * }
@@ -257,7 +257,7 @@ args(R) ::= .                                 { R = args_new(b); }
 args(R) ::= arg_list(L).                      { R = L; }
 args(R) ::= arg_list(L) COMMA.                { R = L; }
 %type arg_list { ast_args * }
-arg_list(R) ::= arg(A).                       { R = args_add(b, args_new(b), A); }
+arg_list(R) ::= arg(A).                       { R = args_add(b, NULL, A); }
 arg_list(R) ::= arg_list(L) COMMA arg(A).     { R = args_add(b, L, A); }
 %type arg { ast_arg }
 arg(R) ::= expr(E).                           { R = arg_positional(E); }
