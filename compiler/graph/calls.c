@@ -357,7 +357,7 @@ static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out)
   double eps = 1e-5;
   axis_order over, weight;
   value_id x;
-  if (!call->call.has_axes)
+  if (!call->call.axes.count)
     return diag_error(in->b->diag, call->span,
                       "expected the axes of rms_norm, found none; write rms_norm[...](...)");
   if (!read_settings(in, call, 1, &settings) || !read_name_setting(in, settings.values[0], &name) ||

@@ -302,7 +302,7 @@ bool read_initial_state(train_settings *k) {
   const ast_setting *s = k->settings[INITIAL_STATE];
   graph_train *t = k->train;
   graph_intervention all = {.from = 0, .to = t->steps, .first_layer = 0, .last_layer = INT32_MAX};
-  if (s && s->has_entries) {
+  if (s && !s->value) {
     int64_t expected = 0;
     for (int i = 0; i < s->entries.count; i++)
       if (!read_start_entry(k, s, i, model_depth(&k->b->result->models.items[t->model]), &expected))

@@ -478,7 +478,7 @@ bool call_item(instance *in, const ast_expr *call, operands *out, bool *good) {
                c.callee->name);
     return true;
   }
-  if (call->call.has_axes) {
+  if (call->call.axes.count) {
     diag_error(in->b->diag, call->span,
                "expected '(' after %s, found axes; sizes are given as %s(.., N = 32)",
                c.callee->name, c.callee->name);

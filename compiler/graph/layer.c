@@ -40,17 +40,18 @@ static bool declared_tensor(instance *in, const ast_decl *decl, tensor_kind kind
                            .assigned = NO_VALUE,
                            .span = decl->span};
   int order[TYPED_MAX_AXES] = {0};
-  if (decl->has_axes && !sema_axes(in->scope, &decl->axes, &tensor->axis_set, order)) return false;
-  tensor->axis_count = decl->has_axes ? decl->axes.count : 0;
+  if (decl->axes.count && !sema_axes(in->scope, &decl->axes, &tensor->axis_set, order))
+    return false;
+  tensor->axis_count = decl->axes.count;
   tensor->axes = ARENA_ARRAY(b->arena, int, tensor->axis_count + 1);
   memcpy(tensor->axes, order, sizeof(int) * (size_t)tensor->axis_count);
   tensor->complex = decl->type.text && !strcmp(decl->type.text, "complex");
   if (decl->type.text && !tensor->complex)
     return diag_error(b->diag, decl->type.span, "expected the type complex, found '%s'",
                       decl->type.text);
-  tensor->promised = decl->has_range;
-  return !decl->has_range || (sema_constant(in->scope, decl->low, "the lower end", &tensor->low) &&
-                              sema_constant(in->scope, decl->high, "the upper end", &tensor->high));
+  tensor->promised = decl->low != NULL;
+  return !decl->low || (sema_constant(in->scope, decl->low, "the lower end", &tensor->low) &&
+                        sema_constant(in->scope, decl->high, "the upper end", &tensor->high));
 }
 
 static void set_tensor_value(instance *in, value_id trunk_value) {
@@ -338,9 +339,10 @@ static bool run_repeat(instance *in, const ast_expr *e, operands *out) {
 // ---- statements ------------------------------------------------------------------------------
 
 static bool let_target(instance *in, const ast_bind *bind, layer_target *target) {
-  *target = (layer_target){.name = bind->name.text, .has_axes = bind->has_axes, .span = bind->span};
+  *target =
+      (layer_target){.name = bind->name.text, .has_axes = bind->axes.count > 0, .span = bind->span};
   axis_set set;
-  if (!bind->has_axes) return true;
+  if (!bind->axes.count) return true;
   target->order.count = bind->axes.count;
   return sema_axes(in->scope, &bind->axes, &set, target->order.axes);
 }

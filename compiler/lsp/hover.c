@@ -58,10 +58,10 @@ static const char *item_text(arena *scratch, const name_use *use) {
       return arena_printf(scratch, "%s %s(%s)", use->kind, use->name,
                           declared_header(scratch, &item->body.header));
     case AST_FN:
-      return arena_printf(scratch, "fn %s%s%s%s(%s) = %s", use->name, item->fn.has_axes ? "[" : "",
-                          names_text(scratch, &item->fn.axes, ","), item->fn.has_axes ? "]" : "",
-                          names_text(scratch, &item->fn.params, ", "),
-                          expr_to_text(scratch, item->fn.value));
+      return arena_printf(
+          scratch, "fn %s%s%s%s(%s) = %s", use->name, item->fn.axes.count ? "[" : "",
+          names_text(scratch, &item->fn.axes, ","), item->fn.axes.count ? "]" : "",
+          names_text(scratch, &item->fn.params, ", "), expr_to_text(scratch, item->fn.value));
     case AST_INIT:
       return arena_printf(scratch, "init %s(%s) for %s", use->name,
                           declared_header(scratch, &item->init.header), item->init.target.text);

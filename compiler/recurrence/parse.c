@@ -247,7 +247,7 @@ static bool size_legal(const reader *r, const ast_expr *e) {
     case AST_CALL: {
       const char *callee = e->call.callee.text;
       const ast_args *args = &e->call.args;
-      return (strcmp(callee, "min") == 0 || strcmp(callee, "max") == 0) && !e->call.has_axes &&
+      return (strcmp(callee, "min") == 0 || strcmp(callee, "max") == 0) && !e->call.axes.count &&
              args->count == 2 && args->items[0].kind == AST_ARG_POSITIONAL &&
              args->items[1].kind == AST_ARG_POSITIONAL && size_legal(r, args->items[0].value) &&
              size_legal(r, args->items[1].value);

@@ -114,7 +114,7 @@ static void check_let(body_check *c, const ast_stmt *stmt) {
   int first_new = c->body->values.count;
   sema_operand value = sema_expression(c->scope, e);
   axis_set stated = 0;
-  if (bind->has_axes) {
+  if (bind->axes.count) {
     bool fine = sema_axes(c->scope, &bind->axes, &stated, NULL) && value.kind != OPERAND_ERROR;
     const char *target = arena_printf(c->sema->memory, "the let %s", bind->name.text);
     fine = fine && check_exact_axes(c, e, value, stated, axes_text(c->scope, stated), target);
@@ -228,7 +228,7 @@ static void check_assignment(body_check *c, const ast_stmt *stmt) {
 // ---- declarations ----------------------------------------------------------------------------
 
 static void check_promise(body_check *c, const ast_decl *decl, typed_tensor *tensor) {
-  if (!decl->has_range) return;
+  if (!decl->low) return;
   bool low = sema_constant(c->scope, decl->low, "the lower end of a promise", &tensor->low);
   bool high = sema_constant(c->scope, decl->high, "the upper end of a promise", &tensor->high);
   tensor->promised = low && high;

@@ -36,7 +36,7 @@ void report_missing_axes(const sema_scope *scope, const ast_expr *call, const ch
 }
 
 static bool refuse_axes(const sema_scope *scope, const ast_expr *call, const char *why) {
-  if (!call->call.has_axes) return false;
+  if (!call->call.axes.count) return false;
   const ast_names *axes = &call->call.axes;
   scope_error(scope, span_join(axes->items[0].span, axes->items[axes->count - 1].span),
               "expected '(' after %s, found axes in brackets; %s", call->call.callee.text, why);
@@ -171,7 +171,7 @@ static const char *axes_to_suggest(const sema_scope *scope, sema_operand a) {
 
 static sema_operand check_reduction_call(sema_scope *scope, const ast_expr *e, const builtin *b) {
   const char *name = b->name;
-  if (!e->call.has_axes) {
+  if (!e->call.axes.count) {
     sema_operand a = operand_error;
     for (int i = 0; i < e->call.args.count; i++)
       a = check_expression(scope, e->call.args.items[i].value);
@@ -209,11 +209,11 @@ static int call_depth(const sema_scope *scope) {
 static bool bind_formal_axes(sema_scope *inner, sema_scope *scope, const ast_expr *e,
                              const ast_item *fn) {
   const ast_names *formal = &fn->fn.axes;
-  if (!e->call.has_axes && formal->count > 0) {
+  if (!e->call.axes.count && formal->count > 0) {
     report_missing_axes(scope, e, formal->items[0].text);
     return false;
   }
-  if (e->call.has_axes && formal->count == 0) {
+  if (e->call.axes.count && formal->count == 0) {
     refuse_axes(scope, e, "the function has no axes");
     return false;
   }
@@ -288,7 +288,7 @@ static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
     return wrong_operand(scope, name->span,
                          "expected a function, found the %s '%s'; is an operator missing "
                          "before '%s'?",
-                         symbol_kind_text(value->kind), name->text, e->call.has_axes ? "[" : "(");
+                         symbol_kind_text(value->kind), name->text, e->call.axes.count ? "[" : "(");
   }
   if (builtin_find(name->text, BUILTIN_INDEX))
     return wrong_operand(scope, e->span, "expected index[...], found index(...); write index[K]");
@@ -323,7 +323,7 @@ sema_operand check_call(sema_scope *scope, const ast_expr *e) {
   const builtin *elementwise = builtin_find(name, BUILTIN_ELEMENTWISE);
   const builtin *reduction = builtin_find(name, BUILTIN_REDUCTION);
   if (builtin_find(name, BUILTIN_FOLD)) return check_fold(scope, e);
-  if (reduction && (e->call.has_axes || !elementwise || e->call.args.count == 1))
+  if (reduction && (e->call.axes.count || !elementwise || e->call.args.count == 1))
     return check_reduction_call(scope, e, reduction);
   if (elementwise) {
     if (refuse_axes(scope, e, "it works entry by entry")) return check_arguments_only(scope, e);

@@ -12,7 +12,7 @@
 // The form fold[M](s = e0, body); false after a message.
 static bool check_fold_form(sema_scope *scope, const ast_expr *e) {
   const ast_args *args = &e->call.args;
-  if (!e->call.has_axes) {
+  if (!e->call.axes.count) {
     report_missing_axes(scope, e, "M");
     return false;
   }

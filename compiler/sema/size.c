@@ -76,7 +76,7 @@ static size evaluate_binary(header_check *c, const ast_expr *e) {
 
 static size evaluate_call(header_check *c, const ast_expr *e) {
   const builtin *b = builtin_find(e->call.callee.text, BUILTIN_ELEMENTWISE);
-  bool known = b && (b->op == VALUE_MIN || b->op == VALUE_MAX) && !e->call.has_axes;
+  bool known = b && (b->op == VALUE_MIN || b->op == VALUE_MAX) && !e->call.axes.count;
   if (!known || e->call.args.count != 2)
     return wrong_size(c, e->span,
                       "expected numbers, names, + - * / ^ and min(a, b), max(a, b) in a size, "

@@ -259,7 +259,7 @@ static int check_draw_call(start_check *c, const ast_expr *e, const builtin *b) 
 
 static int check_elementwise_start(start_check *c, const ast_expr *e, const builtin *b) {
   int args[3] = {0};
-  if (e->call.has_axes)
+  if (e->call.axes.count)
     return wrong_start(c->scope, e->span,
                        "expected functions of single entries in a start, found the reduction "
                        "%s[...]",
@@ -282,7 +282,7 @@ static int check_fn(start_check *c, const ast_expr *e, const typed_name *fn) {
   sema *s = c->scope->sema;
   const ast_names *formal = &fn->item->fn.params;
   if (!check_function(s, fn)) return WRONG;
-  if (fn->item->fn.has_axes || e->call.has_axes)
+  if (fn->item->fn.axes.count || e->call.axes.count)
     return wrong_start(c->scope, e->span,
                        "expected functions of single entries in a start, found '%s', which "
                        "has axes",

@@ -123,8 +123,7 @@ struct ast_expr {
     } binary;
     struct {
       ast_name callee;
-      bool has_axes;   // f[K](..), with at least one axis
-      ast_names axes;  // in the order written
+      ast_names axes;  // f[K](..): in the order written; f(..): none
       ast_args args;   // possibly none
     } call;
     struct {
@@ -167,8 +166,7 @@ struct ast_expr {
 // A name that is being declared, with its stated axes.
 typedef struct ast_bind {
   ast_name name;
-  bool has_axes;  // let a[G]: stated; let a: inferred
-  ast_names axes;
+  ast_names axes;  // let a[G]: stated; let a: none, they are inferred
   span span;
 } ast_bind;
 typedef VEC(ast_bind) ast_binds;
@@ -176,11 +174,9 @@ typedef VEC(ast_bind) ast_binds;
 // One declared tensor. `input reset` has no axes.
 typedef struct ast_decl {
   ast_name name;
-  bool has_axes;
   ast_names axes;
   ast_name type;         // `: complex`, or absent
-  bool has_range;        // `in [low, high]`
-  ast_expr *low, *high;  // NULL without a range
+  ast_expr *low, *high;  // `in [low, high]`; NULL without a range
   span range_span;
   ast_expr *start;  // param and state only: `~ start`, or NULL
   ast_expr *value;  // output only: `= value`, or NULL
@@ -246,10 +242,9 @@ typedef VEC(ast_setting_entry) ast_setting_entries;
 
 // One setting of a train block: a name and exactly one value.
 typedef struct ast_setting {
-  ast_name name;     // `model` and `init` too
-  ast_expr *value;   // an expression or a MIX; NULL if the value is a block
-  bool has_entries;  // { ... }
-  ast_setting_entries entries;
+  ast_name name;                // `model` and `init` too
+  ast_expr *value;              // an expression or a MIX; NULL if the value is a block
+  ast_setting_entries entries;  // { ... }
   span span;
 } ast_setting;
 typedef VEC(ast_setting) ast_settings;
@@ -272,12 +267,10 @@ typedef struct ast_item {
   ast_name name;    // absent for imports
   union {
     struct {
-      bool has_header;
       ast_header header;
       ast_stmts statements;
     } body;  // RECURRENCE, LAYER, MODEL
     struct {
-      bool has_axes;
       ast_names axes;    // fn unit[K](x)
       ast_names params;  // at least one
       ast_expr *value;
@@ -288,7 +281,6 @@ typedef struct ast_item {
       span target_span;  // of the string or path
     } import;
     struct {
-      bool has_header;
       ast_header header;
       ast_name target;  // for NAME
       ast_init_entries entries;

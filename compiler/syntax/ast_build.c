@@ -91,7 +91,6 @@ static ast_item *new_ast_item(builder *b, ast_item_kind kind, const token *word,
 ast_item *body_item(builder *b, ast_item_kind kind, const token *word, const token *name,
                     ast_header *header, ast_stmts *statements, const token *end) {
   ast_item *item = new_ast_item(b, kind, word, name, end->span);
-  item->body.has_header = header != NULL;
   if (header) item->body.header = *header;
   item->body.statements = *statements;
   return item;
@@ -115,7 +114,6 @@ ast_item *import_path(builder *b, const token *word, ast_names *path) {
 ast_item *fn_item(builder *b, const token *word, const token *name, axes_list *axes,
                   ast_names *params, ast_expr *value) {
   ast_item *item = new_ast_item(b, AST_FN, word, name, value->span);
-  item->fn.has_axes = axes != NULL;
   if (axes) item->fn.axes = axes->names;
   item->fn.params = *params;
   item->fn.value = value;
@@ -125,7 +123,6 @@ ast_item *fn_item(builder *b, const token *word, const token *name, axes_list *a
 ast_item *init_item(builder *b, const token *word, const token *name, ast_header *header,
                     const token *target, ast_init_entries *entries, const token *end) {
   ast_item *item = new_ast_item(b, AST_INIT, word, name, end->span);
-  item->init.has_header = header != NULL;
   if (header) item->init.header = *header;
   item->init.target = name_of_token(target);
   item->init.entries = *entries;
@@ -208,7 +205,6 @@ ast_stmt *assign_stmt(builder *b, const token *name, ast_expr *value) {
 ast_bind bind_of(const token *name, axes_list *axes) {
   ast_bind bind = {.name = name_of_token(name), .span = name->span};
   if (axes) {
-    bind.has_axes = true;
     bind.axes = axes->names;
     bind.span = extended(bind.span, axes->end);
   }
@@ -221,7 +217,6 @@ ast_decl *decl_of(builder *b, const token *name, axes_list *axes) {
   decl->span = name->span;
   decl->doc = take_doc(b, name->span);
   if (axes) {
-    decl->has_axes = true;
     decl->axes = axes->names;
     decl->span = extended(decl->span, axes->end);
   }
@@ -242,11 +237,10 @@ ast_decl *decl_type(builder *b, ast_decl *decl, const token *type) {
 ast_decl *decl_range(builder *b, ast_decl *decl, const token *in, ast_expr *low, ast_expr *high,
                      const token *end) {
   span where = span_join(in->span, end->span);
-  if (decl->has_range) {
+  if (decl->low) {
     diag_error(b->diag, where, "expected one range for '%s', found a second", decl->name.text);
     diag_note(b->diag, decl->range_span, "the first stands here");
   }
-  decl->has_range = true;
   decl->low = low;
   decl->high = high;
   decl->range_span = where;
@@ -323,7 +317,6 @@ ast_setting *setting_block(builder *b, const token *name, ast_setting_entries *e
                            const token *end) {
   ast_setting *setting = ARENA_NEW(b->memory, ast_setting);
   setting->name = name_of_token(name);
-  setting->has_entries = true;
   setting->entries = *entries;
   setting->span = span_join(name->span, end->span);
   return setting;
@@ -420,7 +413,6 @@ ast_expr *call_expr(builder *b, const token *callee, axes_list *axes, ast_args *
                     const token *end) {
   ast_expr *e = new_expr(b, AST_CALL, span_to(callee->span, end));
   e->call.callee = name_of_token(callee);
-  e->call.has_axes = axes != NULL;
   if (axes) e->call.axes = axes->names;
   for (int i = 0; i < args->count; i++) {
     args->items[i].value = adopt(b, e, args->items[i].value);

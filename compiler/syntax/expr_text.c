@@ -72,7 +72,7 @@ static void put_stmt(FILE *out, const ast_stmt *stmt) {
   for (int i = 0; i < stmt->let.binds.count; i++) {
     const ast_bind *bind = &stmt->let.binds.items[i];
     fprintf(out, "%s%s", i ? ", " : "", bind->name.text);
-    if (bind->has_axes) print_axis_names(out, &bind->axes);
+    if (bind->axes.count) print_axis_names(out, &bind->axes);
   }
   fputs(stmt->let.is_tuple ? ") = " : " = ", out);
   put_expr(out, stmt->let.value, LEVEL_COMPARISON);
@@ -119,7 +119,7 @@ static void put_bare_expr(FILE *out, const ast_expr *e) {
     case AST_BINARY: put_binary(out, e); break;
     case AST_CALL:
       fputs(e->call.callee.text, out);
-      if (e->call.has_axes) print_axis_names(out, &e->call.axes);
+      if (e->call.axes.count) print_axis_names(out, &e->call.axes);
       put_args(out, &e->call.args);
       break;
     case AST_INDEXED:

@@ -68,6 +68,13 @@ static void print_labelled(printer *p, const char *label, const char *name, cons
   close_node(p);
 }
 
+static void print_bound_name(printer *p, const char *word, ast_name name, const ast_names *axes) {
+  begin_line(p);
+  fprintf(p->out, "%s %s", word, name.text);
+  if (axes->count) print_axis_names(p->out, axes);
+  fputc('\n', p->out);
+}
+
 // ---- expressions --------------------------------------------------------------------------------
 
 static const char *const op_names[] = {
@@ -89,10 +96,7 @@ static void print_arg(printer *p, const ast_arg *arg) {
 }
 
 static void print_call(printer *p, const ast_expr *e) {
-  begin_line(p);
-  fprintf(p->out, "call %s", e->call.callee.text);
-  if (e->call.has_axes) print_axis_names(p->out, &e->call.axes);
-  fputc('\n', p->out);
+  print_bound_name(p, "call", e->call.callee, &e->call.axes);
   p->depth++;
   for (int i = 0; i < e->call.args.count; i++) print_arg(p, &e->call.args.items[i]);
   p->depth--;
@@ -191,23 +195,12 @@ static void print_expr(printer *p, const ast_expr *e) {
 
 // ---- statements ---------------------------------------------------------------------------------
 
-static void print_bound_name(printer *p, const char *word, ast_name name, bool has_axes,
-                             const ast_names *axes) {
-  begin_line(p);
-  fprintf(p->out, "%s %s", word, name.text);
-  if (has_axes) print_axis_names(p->out, axes);
-  fputc('\n', p->out);
-}
-
 static void print_decl(printer *p, const char *word, const ast_decl *decl) {
-  print_bound_name(p, word, decl->name, decl->has_axes, &decl->axes);
+  print_bound_name(p, word, decl->name, &decl->axes);
   p->depth++;
   print_doc(p, decl->doc);
-  if (decl->type.text) {
-    open_node(p, "type", decl->type.text);
-    close_node(p);
-  }
-  if (decl->has_range) {
+  if (decl->type.text) print_labelled(p, "type", decl->type.text, NULL);
+  if (decl->low) {
     open_node(p, "in", NULL);
     print_expr(p, decl->low);
     print_expr(p, decl->high);
@@ -222,7 +215,7 @@ static void print_let(printer *p, const ast_stmt *stmt) {
   open_node(p, stmt->let.is_tuple ? "let-tuple" : "let", NULL);
   print_doc(p, stmt->doc);
   vec_each(const ast_bind, bind, stmt->let.binds)
-    print_bound_name(p, "bind", bind->name, bind->has_axes, &bind->axes);
+    print_bound_name(p, "bind", bind->name, &bind->axes);
   print_expr(p, stmt->let.value);
   close_node(p);
 }
@@ -250,16 +243,14 @@ static void print_header(printer *p, const ast_header *header) {
 }
 
 static void print_fn(printer *p, const ast_item *item) {
-  if (item->fn.has_axes) {
+  if (item->fn.axes.count) {
     begin_line(p);
     fputs("axes ", p->out);
     print_axis_names(p->out, &item->fn.axes);
     fputc('\n', p->out);
   }
-  for (int i = 0; i < item->fn.params.count; i++) {
-    open_node(p, "parameter", item->fn.params.items[i].text);
-    close_node(p);
-  }
+  for (int i = 0; i < item->fn.params.count; i++)
+    print_labelled(p, "parameter", item->fn.params.items[i].text, NULL);
   print_expr(p, item->fn.value);
 }
 
@@ -273,9 +264,8 @@ static void print_import(printer *p, const ast_item *item) {
 }
 
 static void print_init(printer *p, const ast_item *item) {
-  if (item->init.has_header) print_header(p, &item->init.header);
-  open_node(p, "for", item->init.target.text);
-  close_node(p);
+  print_header(p, &item->init.header);
+  print_labelled(p, "for", item->init.target.text, NULL);
   vec_each(const ast_init_entry, entry, item->init.entries) {
     begin_line(p);
     fputs("start ", p->out);
@@ -302,9 +292,7 @@ static void print_entry(printer *p, const ast_setting_entry *entry) {
 }
 
 static void print_after(printer *p, ast_name after) {
-  if (!after.text) return;
-  open_node(p, "after", after.text);
-  close_node(p);
+  if (after.text) print_labelled(p, "after", after.text, NULL);
 }
 
 static void print_train_ast(printer *p, const ast_item *item) {
@@ -326,7 +314,7 @@ static void print_item(printer *p, const ast_item *item) {
     case AST_RECURRENCE:
     case AST_LAYER:
     case AST_MODEL:
-      if (item->body.has_header) print_header(p, &item->body.header);
+      print_header(p, &item->body.header);
       for (int i = 0; i < item->body.statements.count; i++)
         print_stmt(p, item->body.statements.items[i]);
       break;

@@ -75,7 +75,7 @@ static void print_statement(editor *e, FILE *out, const ast_stmt *s) {
     fprintf(out, "  %s %s", words[s->kind], d->name.text);
     if (d->axes.count) print_axis_names(out, &d->axes);
     if (d->type.text) fprintf(out, " : %s", d->type.text);
-    if (d->has_range)
+    if (d->low)
       fprintf(out, " in [%s, %s]", expr_to_text(e->memory, d->low),
               expr_to_text(e->memory, d->high));
     if (d->start) fprintf(out, " ~ %s", expr_to_text(e->memory, d->start));
@@ -92,7 +92,7 @@ static char *print_program(editor *e) {
     const ast_item *fn = e->file->items.items[i];
     if (fn->kind != AST_FN) continue;
     fprintf(out, "fn %s", fn->name.text);
-    if (fn->fn.has_axes) print_axis_names(out, &fn->fn.axes);
+    if (fn->fn.axes.count) print_axis_names(out, &fn->fn.axes);
     fprintf(out, "(%s) = %s\n", names_text(e->memory, &fn->fn.params, ", "),
             expr_to_text(e->memory, fn->fn.value));
   }
@@ -301,7 +301,7 @@ static void drop_promises(editor *e) {
   for (int i = 0; i < e->item->body.statements.count; i++) {
     ast_stmt *s = e->item->body.statements.items[i];
     for (int k = 0; s->kind < AST_STATE && k < s->decls.count; k++)
-      if (s->decls.items[k].has_range && is_chosen(e)) s->decls.items[k].has_range = false;
+      if (s->decls.items[k].low && is_chosen(e)) s->decls.items[k].low = NULL;
   }
 }
 

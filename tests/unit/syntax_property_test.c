@@ -110,8 +110,8 @@ static ast_stmts some_statements(arena *a, int depth) {
       stmt->assign.name = a_name();
       stmt->assign.value = random_expr(a, depth);
     } else {
-      ast_bind bind = {.name = a_name(), .has_axes = random_below(2)};
-      if (bind.has_axes) bind.axes = some_names(a, 1);
+      ast_bind bind = {.name = a_name()};
+      if (random_below(2)) bind.axes = some_names(a, 1);
       vec_push(a, &stmt->let.binds, bind);
       stmt->let.is_tuple = random_below(2);
       stmt->let.value = random_expr(a, depth);
@@ -164,8 +164,7 @@ static ast_expr *random_expr(arena *a, int depth) {
       break;
     case AST_CALL:
       e->call.callee = a_name();
-      e->call.has_axes = random_below(2);
-      if (e->call.has_axes) e->call.axes = some_names(a, 1);
+      if (random_below(2)) e->call.axes = some_names(a, 1);
       e->call.args = some_args(a, depth);
       break;
     case AST_SLICE:
