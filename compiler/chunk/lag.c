@@ -39,14 +39,7 @@ static tile_pair slot_after(scan *s, int lag, int slot, tile_pair x) {
   return after;
 }
 
-void lag_slot_result(scan *s, int lag, int slot, tile_pair after) {
-  for (int c = 0; c < (s->body->lags.items[lag].complex ? 2 : 1); c++) {
-    tile_place place = lower_lag_place(s->body, TILE_NEXT_STATE, lag, slot, c, s->arena);
-    tile_add_result(s->program, place, c ? pair_imaginary(s->program, after) : after.re);
-  }
-}
-
 void lag_results(scan *s, int lag, tile_pair x) {
   for (int slot = 0; slot < s->body->lags.items[lag].depth; slot++)
-    lag_slot_result(s, lag, slot, slot_after(s, lag, slot, x));
+    lower_lag_result(s->program, s->body, lag, slot, slot_after(s, lag, slot, x));
 }

@@ -287,7 +287,7 @@ static void add_next_state(scan *s, int state) {
   if (of->lag >= s->declared_lags) return;
   tile_pair next = of->sequence ? sequence_next(s, state) : contract_next_state(s, state);
   if (of->lag >= 0)
-    lag_slot_result(s, of->lag, of->slot, next);
+    lower_lag_result(s->program, s->body, of->lag, of->slot, next);
   else
     lower_result(s->program, s->body, TILE_NEXT_STATE, of->tensor, next);
 }

@@ -174,11 +174,6 @@ tile_pair lower_tensor(tile_program *p, const typed_body *body, tile_role role, 
   return pair;
 }
 
-tile_id lower_lag_argument(tile_program *p, const typed_body *body, int lag, int slot,
-                           int component) {
-  return shared_argument(p, lower_lag_place(body, TILE_STATE, lag, slot, component, p->arena));
-}
-
 void lower_result(tile_program *p, const typed_body *body, tile_role role, int tensor,
                   tile_pair value) {
   tile_add_result(p, tile_tensor_place(role, body, tensor, 0), value.re);
@@ -186,8 +181,8 @@ void lower_result(tile_program *p, const typed_body *body, tile_role role, int t
     tile_add_result(p, tile_tensor_place(role, body, tensor, 1), pair_imaginary(p, value));
 }
 
-tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component,
-                           arena *a) {
+static tile_place lag_place(tile_program *p, const typed_body *body, tile_role role, int lag,
+                            int slot, int component) {
   const typed_lag *buffer = &body->lags.items[lag];
   tile_place place = {.role = role,
                       .tensor = -1,
@@ -195,7 +190,7 @@ tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int 
                       .slot = slot,
                       .component = component,
                       .stash = -1,
-                      .name = arena_printf(a, "%s.lag", buffer->name)};
+                      .name = arena_printf(p->arena, "%s.lag", buffer->name)};
   // An input's buffer lies as the input does; a let's in header order.
   if (buffer->input >= 0) {
     const typed_tensor *input = &body->tensors.items[buffer->input];
@@ -208,6 +203,19 @@ tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int 
   return place;
 }
 
+tile_pair lower_lag(tile_program *p, const typed_body *body, int lag, int slot) {
+  tile_pair pair = pair_real(shared_argument(p, lag_place(p, body, TILE_STATE, lag, slot, 0)));
+  if (body->lags.items[lag].complex)
+    pair.im = shared_argument(p, lag_place(p, body, TILE_STATE, lag, slot, 1));
+  return pair;
+}
+
+void lower_lag_result(tile_program *p, const typed_body *body, int lag, int slot, tile_pair value) {
+  tile_add_result(p, lag_place(p, body, TILE_NEXT_STATE, lag, slot, 0), value.re);
+  if (body->lags.items[lag].complex)
+    tile_add_result(p, lag_place(p, body, TILE_NEXT_STATE, lag, slot, 1), pair_imaginary(p, value));
+}
+
 // Every tensor gets its argument, read or not, so that the backward has a gradient for each.
 void lower_declare(tile_program *p, const typed_body *body) {
   for (int i = 0; i < body->tensors.count; i++) {
@@ -218,11 +226,8 @@ void lower_declare(tile_program *p, const typed_body *body) {
       case TENSOR_OUTPUT: break;
     }
   }
-  for (int lag = 0; lag < body->lags.count; lag++) {
-    for (int slot = 0; slot < body->lags.items[lag].depth; slot++)
-      for (int c = 0; c < (body->lags.items[lag].complex ? 2 : 1); c++)
-        lower_lag_argument(p, body, lag, slot, c);
-  }
+  for (int lag = 0; lag < body->lags.count; lag++)
+    for (int slot = 0; slot < body->lags.items[lag].depth; slot++) lower_lag(p, body, lag, slot);
 }
 
 // ---- padded rows -----------------------------------------------------------------------------

@@ -24,12 +24,11 @@ tile_pair lower_tensor(tile_program *program, const typed_body *body, tile_role 
 void lower_result(tile_program *program, const typed_body *body, tile_role role, int tensor,
                   tile_pair value);
 
-// The place of one slot of a lag buffer.
-tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component,
-                           arena *a);
-// The argument for one component of a slot before this step.
-tile_id lower_lag_argument(tile_program *program, const typed_body *body, int lag, int slot,
-                           int component);
+// The argument for a slot of a lag buffer before this step.
+tile_pair lower_lag(tile_program *program, const typed_body *body, int lag, int slot);
+// Adds the result(s) of a slot.
+void lower_lag_result(tile_program *program, const typed_body *body, int lag, int slot,
+                      tile_pair value);
 
 // Arguments for every input, parameter and state, read or not, so that the backward has a gradient
 // for each.

@@ -134,10 +134,7 @@ tile_pair lag_slot_before(scan *s, int lag, int slot) {
     return begins < 0 ? pair_number(s->program, 0)
                       : lower_tensor(s->program, s->body, TILE_STATE, begins);
   }
-  tile_pair x = pair_real(lower_lag_argument(s->program, s->body, lag, slot, 0));
-  if (s->body->lags.items[lag].complex)
-    x.im = lower_lag_argument(s->program, s->body, lag, slot, 1);
-  return x;
+  return lower_lag(s->program, s->body, lag, slot);
 }
 
 tile_id scan_is_first_step(scan *s) {

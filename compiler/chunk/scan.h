@@ -493,4 +493,3 @@ void lag_results(scan *s, int lag, tile_pair x);
 // on.
 tile_pair lag_shifted(scan *s, tile_pair x, int steps, const tile_pair *before);
 tile_pair lag_slot_before(scan *s, int lag, int slot);
-void lag_slot_result(scan *s, int lag, int slot, tile_pair after);

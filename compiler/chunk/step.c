@@ -15,13 +15,8 @@ static void set_lag_reads(lowering *l) {
   for (int i = 0; i < body->values.count; i++) {
     const typed_value *v = &body->values.items[i];
     if (v->op != VALUE_LAG) continue;
-    tile_pair pair = {NO_TILE, NO_TILE};
-    for (int c = 0; c < (v->complex ? 2 : 1); c++) {
-      int slot = body->lags.items[v->index].depth - v->steps;
-      tile_id id = lower_lag_argument(l->program, body, v->index, slot, c);
-      *(c ? &pair.im : &pair.re) = id;
-    }
-    lowering_set(l, i, pair);
+    int slot = body->lags.items[v->index].depth - v->steps;
+    lowering_set(l, i, lower_lag(l->program, body, v->index, slot));
   }
 }
 
@@ -31,13 +26,8 @@ static void add_lag_results(lowering *l) {
     const typed_lag *buffer = &l->body->lags.items[lag];
     tile_pair newest = lower_value(l, buffer->source);
     for (int slot = 0; slot < buffer->depth; slot++) {
-      for (int c = 0; c < (buffer->complex ? 2 : 1); c++) {
-        tile_id value = c ? newest.im : newest.re;
-        if (slot + 1 < buffer->depth) value = lower_lag_argument(p, l->body, lag, slot + 1, c);
-        if (value == NO_TILE) value = tile_number(p, 0);
-        tile_place place = lower_lag_place(l->body, TILE_NEXT_STATE, lag, slot, c, p->arena);
-        tile_add_result(p, place, value);
-      }
+      tile_pair value = slot + 1 < buffer->depth ? lower_lag(p, l->body, lag, slot + 1) : newest;
+      lower_lag_result(p, l->body, lag, slot, value);
     }
   }
 }
