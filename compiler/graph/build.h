@@ -110,7 +110,11 @@ int trunk_add_input(graph_builder *b, const char *name, axis_order trunk_axes, b
                     int output);
 value_id instance_add_input(instance *in, const char *name, axis_order order, bool complex,
                             value_id trunk_value);
+// The value of an input or a param of a body.
+value_id tensor_value(arena *a, typed_body *body, int tensor);
 value_id trunk_input_value(graph_builder *b, int tensor);
+// The trunk's value for the last tensor of the instance's body.
+void set_tensor_value(instance *in, value_id trunk_value);
 // A real param of the instance's body whose elements are `use`.
 value_id instance_add_param(instance *in, const char *name, axis_order order, graph_use use);
 value_id trunk_add_param(instance *in, const char *name, axis_order order, bool complex,

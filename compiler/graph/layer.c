@@ -54,18 +54,8 @@ static bool declared_tensor(instance *in, const ast_decl *decl, tensor_kind kind
                         sema_constant(in->scope, decl->high, "the upper end", &tensor->high));
 }
 
-static void set_tensor_value(instance *in, value_id trunk_value) {
-  while (in->tensor_value.count < in->body->tensors.count)
-    vec_push(in->b->arena, &in->tensor_value, NO_VALUE);
-  in->tensor_value.items[in->body->tensors.count - 1] = trunk_value;
-}
-
-static value_id last_tensor_value(instance *in, value_op op) {
-  const typed_tensor *t = &in->body->tensors.items[in->body->tensors.count - 1];
-  return body_append(
-      in->b->arena, in->body,
-      (typed_value){
-          .op = op, .index = in->body->tensors.count - 1, .name = t->name, .span = t->span});
+static value_id last_tensor_value(instance *in) {
+  return tensor_value(in->b->arena, in->body, in->body->tensors.count - 1);
 }
 
 static bool declare_input(instance *in, const ast_decl *decl, const value_id *arguments,
@@ -101,7 +91,7 @@ static bool declare_input(instance *in, const ast_decl *decl, const value_id *ar
                         set_text(b->arena, b->trunk, found->axes));
     set_tensor_value(in, argument);
   }
-  add_binding(in, tensor.name, last_tensor_value(in, VALUE_INPUT), decl->name.span, false);
+  add_binding(in, tensor.name, last_tensor_value(in), decl->name.span, false);
   return true;
 }
 
@@ -122,7 +112,7 @@ static bool declare_param(instance *in, const ast_decl *decl) {
   parameter_complex(b, parameter, tensor.complex);
   set_tensor_value(
       in, trunk_add_param(in, tensor.name, order, tensor.complex, (graph_use){parameter, 0}));
-  add_binding(in, tensor.name, last_tensor_value(in, VALUE_PARAM), decl->name.span, false);
+  add_binding(in, tensor.name, last_tensor_value(in), decl->name.span, false);
   return true;
 }
 

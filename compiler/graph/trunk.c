@@ -83,16 +83,17 @@ static value_id append_trunk_value(graph_builder *b, typed_value value) {
   return body_append(b->arena, b->trunk, value);
 }
 
+value_id tensor_value(arena *a, typed_body *body, int tensor) {
+  const typed_tensor *t = &body->tensors.items[tensor];
+  return body_append(a, body,
+                     (typed_value){.op = t->kind == TENSOR_PARAM ? VALUE_PARAM : VALUE_INPUT,
+                                   .index = tensor,
+                                   .name = t->name,
+                                   .span = t->span});
+}
+
 value_id trunk_input_value(graph_builder *b, int tensor) {
-  typed_tensor *t = &b->trunk->tensors.items[tensor];
-  return append_trunk_value(b,
-                            (typed_value){.op = t->kind == TENSOR_PARAM ? VALUE_PARAM : VALUE_INPUT,
-                                          .args = {NO_VALUE, NO_VALUE, NO_VALUE},
-                                          .axes = t->axis_set,
-                                          .complex = t->complex,
-                                          .index = tensor,
-                                          .name = t->name,
-                                          .span = t->span});
+  return tensor_value(b->arena, b->trunk, tensor);
 }
 
 static int *copy_axes(arena *memory, axis_order order) {
@@ -120,23 +121,17 @@ int trunk_add_input(graph_builder *b, const char *name, axis_order trunk_axes, b
   return add_body_tensor(b, b->trunk, TENSOR_INPUT, name, trunk_axes, complex);
 }
 
-static void remember_tensor(instance *in, value_id trunk_value) {
-  while (in->tensor_value.count < in->body->tensors.count - 1)
+void set_tensor_value(instance *in, value_id trunk_value) {
+  while (in->tensor_value.count < in->body->tensors.count)
     vec_push(in->b->arena, &in->tensor_value, NO_VALUE);
-  vec_push(in->b->arena, &in->tensor_value, trunk_value);
+  in->tensor_value.items[in->body->tensors.count - 1] = trunk_value;
 }
 
 static value_id instance_tensor(instance *in, tensor_kind kind, const char *name, axis_order order,
                                 bool complex, value_id trunk_value) {
   int tensor = add_body_tensor(in->b, in->body, kind, name, order, complex);
-  remember_tensor(in, trunk_value);
-  return body_append(in->b->arena, in->body,
-                     (typed_value){.op = kind == TENSOR_PARAM ? VALUE_PARAM : VALUE_INPUT,
-                                   .args = {NO_VALUE, NO_VALUE, NO_VALUE},
-                                   .axes = order_set(order),
-                                   .complex = complex,
-                                   .index = tensor,
-                                   .name = name});
+  set_tensor_value(in, trunk_value);
+  return tensor_value(in->b->arena, in->body, tensor);
 }
 
 value_id instance_add_input(instance *in, const char *name, axis_order order, bool complex,
