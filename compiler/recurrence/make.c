@@ -1,28 +1,6 @@
 // Sharing of equal values, and the smart constructor that applies the rules of its builder.
 #include "compiler/recurrence/make.h"
 
-#include "compiler/base/hash.h"
-
-static uint64_t hash_typed_value(const typed_value *v) {
-  uint64_t hash = hash_mix(17, (uint64_t)v->op);
-  for (int k = 0; k < value_arity(v->op); k++) hash = hash_mix(hash, (uint64_t)v->args[k]);
-  hash = hash_mix(hash, v->over);
-  hash = hash_mix(hash, number_bits(v->number));
-  hash = hash_mix(hash, (uint64_t)(uint32_t)v->index << 32 | (uint32_t)v->index2);
-  return hash_mix(hash, (uint64_t)(uint32_t)v->steps << 1 | (v->kink ? 1 : 0));
-}
-
-static bool same_typed_value(const typed_value *a, const typed_value *b) {
-  if (a->op != b->op || a->over != b->over || a->kink != b->kink || a->index != b->index ||
-      a->index2 != b->index2 || a->steps != b->steps ||
-      number_bits(a->number) != number_bits(b->number)) {
-    return false;
-  }
-  for (int k = 0; k < value_arity(a->op); k++)
-    if (a->args[k] != b->args[k]) return false;
-  return true;
-}
-
 static void insert(builder *b, value_id id) {
   uint64_t slot = hash_typed_value(value_at(b, id)) & (uint64_t)(b->table_size - 1);
   while (b->table[slot]) slot = (slot + 1) & (uint64_t)(b->table_size - 1);

@@ -6,7 +6,6 @@
 //   sum[G](a)         with let a[G] = x, x without axes: %3 = mul %1 %2, %2 being the number G
 //   where(W > 1, a, b)  with W = 4: a
 #include <math.h>
-#include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
@@ -17,34 +16,15 @@ static bool is_shared_leaf(const typed_value *v) {
   return value_arity(v->op) == 0 || v->op == VALUE_SLICE || v->op == VALUE_RENAME;
 }
 
-static bool same_built_value(const typed_value *a, const typed_value *b) {
-  bool same_number = a->number == b->number && signbit(a->number) == signbit(b->number);
-  return a->op == b->op && same_number && a->index == b->index && a->index2 == b->index2 &&
-         a->steps == b->steps && (value_arity(a->op) == 0 || a->args[0] == b->args[0]);
-}
-
 static int *bucket_of(sema_scope *scope, const typed_value *v) {
-  uint64_t bits;
-  memcpy(&bits, &v->number, sizeof bits);
-  uint64_t parts[] = {v->op,
-                      (uint64_t)v->index,
-                      (uint64_t)v->index2,
-                      (uint64_t)v->steps,
-                      bits,
-                      value_arity(v->op) ? (uint64_t)v->args[0] : 0};
-  uint64_t hash = 0;
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    hash = (hash ^ parts[i]) * UINT64_C(0x9E3779B97F4A7C15);
-    hash ^= hash >> 29;
-  }
-  return &scope->state->buckets[hash % SHARED_BUCKETS];
+  return &scope->state->buckets[hash_typed_value(v) % SHARED_BUCKETS];
 }
 
 static value_id find_equal(sema_scope *scope, const typed_value *value) {
   const body_state *state = scope->state;
   for (int i = *bucket_of(scope, value); i >= 0; i = state->shared.items[i].next) {
     value_id id = state->shared.items[i].id;
-    if (same_built_value(&scope->body->values.items[id], value)) return id;
+    if (same_typed_value(&scope->body->values.items[id], value)) return id;
   }
   return NO_VALUE;
 }

@@ -233,6 +233,9 @@ int value_cost(const typed_value *v);
 // For synthesised bodies (layers) and normalisation. The caller has checked that the operation is
 // legal.
 value_id body_append(arena *arena, typed_body *body, typed_value value);
+// Equal values are one operation of the same operands; names and places do not count.
+uint64_t hash_typed_value(const typed_value *v);
+bool same_typed_value(const typed_value *a, const typed_value *b);
 // The axes and element kind that body_append would give; operands must be legal positions.
 void value_set_shape(const typed_body *body, typed_value *value);
 typedef enum value_class {

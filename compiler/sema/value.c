@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "compiler/base/hash.h"
 #include "compiler/base/ice.h"
 #include "compiler/sema/typed.h"
 
@@ -129,6 +130,26 @@ void value_set_shape(const typed_body *body, typed_value *value) {
     case CLASS_AXIS: set_axis_shape(body, value); break;
     default: set_elementwise_shape(body, value); break;
   }
+}
+
+uint64_t hash_typed_value(const typed_value *v) {
+  uint64_t hash = hash_mix(17, (uint64_t)v->op);
+  for (int k = 0; k < value_arity(v->op); k++) hash = hash_mix(hash, (uint64_t)v->args[k]);
+  hash = hash_mix(hash, v->over);
+  hash = hash_mix(hash, number_bits(v->number));
+  hash = hash_mix(hash, (uint64_t)(uint32_t)v->index << 32 | (uint32_t)v->index2);
+  return hash_mix(hash, (uint64_t)(uint32_t)v->steps << 1 | (v->kink ? 1 : 0));
+}
+
+bool same_typed_value(const typed_value *a, const typed_value *b) {
+  if (a->op != b->op || a->over != b->over || a->kink != b->kink || a->index != b->index ||
+      a->index2 != b->index2 || a->steps != b->steps ||
+      number_bits(a->number) != number_bits(b->number)) {
+    return false;
+  }
+  for (int k = 0; k < value_arity(a->op); k++)
+    if (a->args[k] != b->args[k]) return false;
+  return true;
 }
 
 value_id body_append(arena *a, typed_body *body, typed_value value) {
