@@ -163,28 +163,20 @@ static void put_struct(const printer *b, const artifact *library, const artifact
 }
 
 static void put_entry_points(const printer *b, const char *symbol) {
-  fprintf(b->out, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n",
-          symbol, symbol);
-  fprintf(b->out, "int %s_backward(const %s_arguments *arguments, const rec_launch *launch);\n",
-          symbol, symbol);
-  fprintf(b->out, "int %s_step(const %s_arguments *arguments, const rec_launch *launch);\n", symbol,
-          symbol);
-  fprintf(b->out, "int %s_sizes(const %s_arguments *arguments, rec_sizes *sizes);\n", symbol,
-          symbol);
-  for (int back = 0; back < 2; back++)
-    fprintf(b->out,
-            "int %s_summary%s(const %s_arguments *arguments, const rec_launch *launch, void "
-            "*summary);\n",
-            symbol, back ? "_backward" : "", symbol);
-  fprintf(b->out,
-          "int %s_fold(const %s_arguments *arguments, const rec_launch *launch, const rec_segments "
-          "*segments);\n",
-          symbol, symbol);
-  fprintf(b->out,
-          "int %s_combine(const %s_arguments *arguments, const rec_launch *launch, const "
-          "rec_segments *segments, void "
-          "*summary);\n",
-          symbol, symbol);
+  static const struct {
+    const char *name, *parameters;
+  } functions[] = {
+      {"forward", "const rec_launch *launch"},
+      {"backward", "const rec_launch *launch"},
+      {"step", "const rec_launch *launch"},
+      {"sizes", "rec_sizes *sizes"},
+      {"summary", "const rec_launch *launch, void *summary"},
+      {"summary_backward", "const rec_launch *launch, void *summary"},
+      {"fold", "const rec_launch *launch, const rec_segments *segments"},
+      {"combine", "const rec_launch *launch, const rec_segments *segments, void *summary"}};
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    fprintf(b->out, "int %s_%s(const %s_arguments *arguments, %s);\n", symbol, functions[i].name,
+            symbol, functions[i].parameters);
 }
 
 // The same arguments under another name.
@@ -307,8 +299,7 @@ char *artifact_header(arena *a, const artifact *library) {
   char *guard = arena_printf(a, "%s_%s", library->name, artifact_hash(a, library));
   for (char *p = guard; *p; p++)
     *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
-  const char *slash = strrchr(library->sources.items[0]->path, '/');
-  fprintf(b.out, introduction, REC_VERSION, slash ? slash + 1 : library->sources.items[0]->path,
+  fprintf(b.out, introduction, REC_VERSION, file_name(library->sources.items[0]->path),
           library->prefix, words_of_numbers(&b, library));
   fprintf(b.out, "#ifndef REC_GENERATED_%s\n#define REC_GENERATED_%s\n\n", guard, guard);
   put_launch(&b);
