@@ -1,6 +1,5 @@
 // Pieces of messages: axes, expressions and names as the source writes them, and who was meant.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -81,11 +80,8 @@ const char *with_axes_text(const sema_scope *scope, const ast_expr *e, axis_set 
 const char *number_text(const sema *s, double number) {
   if (number == floor(number) && fabs(number) < 1e15)
     return arena_printf(s->memory, "%.0f", number);
-  for (int precision = 1; precision < 17; precision++) {
-    const char *text = arena_printf(s->memory, "%.*g", precision, number);
-    if (strtod(text, NULL) == number) return text;
-  }
-  return arena_printf(s->memory, "%.17g", number);
+  char text[SHORTEST_TEXT];
+  return arena_strdup(s->memory, shortest_text(number, text));
 }
 
 void suggest(suggestion *s, const char *candidate) {

@@ -5,8 +5,7 @@
 // Steps: a number, `size AXIS`, `index AXIS`, `uniform A B`, `loguniform A B`, `normal A B`,
 // `inv_softplus A`. Also `identity`, `layer`, `layers`, `legs_imag AXIS A`, `legs_input AXIS A`,
 // `draw PATH`, `ipow A N`, and the elementwise rows of value_ops.def by their text.
-#include <stdlib.h>
-
+#include "compiler/base/text.h"
 #include "compiler/sema/sema.h"
 
 int start_arity(const start_value *v) {
@@ -22,15 +21,6 @@ int start_arity(const start_value *v) {
   }
 }
 
-// 17 digits read back exactly; fewer are nicer where they do, too.
-static const char *exact_number(arena *memory, double number) {
-  for (int precision = 1; precision < 17; precision++) {
-    const char *text = arena_printf(memory, "%.*g", precision, number);
-    if (strtod(text, NULL) == number) return text;
-  }
-  return arena_printf(memory, "%.17g", number);
-}
-
 static const char *start_step_text(arena *memory, const typed_body *body, const start_value *v) {
   static const char *const draws[] = {
       [START_UNIFORM] = "uniform",      [START_LOGUNIFORM] = "loguniform",
@@ -41,7 +31,10 @@ static const char *start_step_text(arena *memory, const typed_body *body, const 
   if (v->kind == START_INDEX)
     return arena_printf(memory, "index %s", body->axes.items[v->axis].name);
   if (v->kind == START_OTHER_DRAW) return arena_printf(memory, "draw %s", v->path);
-  if (v->kind == START_VALUE && v->op == VALUE_NUMBER) return exact_number(memory, v->number);
+  if (v->kind == START_VALUE && v->op == VALUE_NUMBER) {
+    char number[SHORTEST_TEXT];
+    return arena_strdup(memory, shortest_text(v->number, number));
+  }
   if (v->kind == START_VALUE && v->op == VALUE_AXIS_SIZE)
     return arena_printf(memory, "size %s", body->axes.items[v->axis].name);
   const char *text = v->kind == START_VALUE ? value_op_text(v->op) : draws[v->kind];
