@@ -106,7 +106,7 @@ static int indent_of(const formatter *f, int i) {
   bracket in = innermost(f);
   int depth = block_depth(f);
   if (t->kind == TK_RC && in.breaks) return INDENT * (depth - 1);
-  if (t->kind == TK_RC || t->kind == TK_RP || t->kind == TK_RB) return INDENT * depth;
+  if (is_closing(t->kind)) return INDENT * depth;
   bool fresh = f->p.starts[i] || follows_open_block(f, i) || i == 0 || t->kind == 0 ||
                (in.breaks && token_at(f, i - 1)->kind == TK_COMMA);
   return INDENT * depth + (fresh ? 0 : CONTINUATION);
@@ -147,16 +147,12 @@ static bool put_comments(formatter *f, int i) {
 
 // ---- tokens -------------------------------------------------------------------------------------
 
-static bool is_declaration_word(int kind) {
-  return kind == TK_INPUT || kind == TK_PARAM || kind == TK_STATE || kind == TK_OUTPUT;
-}
-
 // What kind of line token i starts.
 static line_class line_class_of(const formatter *f, int i) {
   const token *t = token_at(f, i);
   if (!f->p.starts[i] && !(follows_open_block(f, i) && f->item == TK_TRAIN)) return LINE_OTHER;
-  if (is_declaration_word(t->kind)) return LINE_DECLARATION;
   if (t->kind == TK_LET) return token_at(f, i + 1)->kind == TK_LP ? LINE_OTHER : LINE_LET;
+  if (is_statement_word(t->kind)) return LINE_DECLARATION;
   if (f->item == TK_INIT) return LINE_START;
   if (f->item == TK_TRAIN) return innermost(f).kind == BRACKET_ITEM ? LINE_SETTING : LINE_ENTRY;
   return t->kind == TK_NAME && f->item != TK_EVALUATE ? LINE_ASSIGN : LINE_OTHER;
@@ -208,8 +204,8 @@ static void put_token(formatter *f, int i, bool must_break) {
   put_source_text(f, f->p.source->text + t->span.begin, t->span.end - t->span.begin);
   if (breaks && (f->current.class == LINE_DECLARATION || f->current.class == LINE_SETTING))
     f->current.word_end = f->text.count;
-  if (t->kind == TK_LP || t->kind == TK_LB || t->kind == TK_LC) open_bracket(f, i);
-  if (t->kind == TK_RP || t->kind == TK_RB || t->kind == TK_RC) f->brackets.count--;
+  if (is_opening(t->kind)) open_bracket(f, i);
+  if (is_closing(t->kind)) f->brackets.count--;
   f->end = t->span.end;
 }
 

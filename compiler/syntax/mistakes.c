@@ -56,8 +56,7 @@ static int after_bracket(const parse *p, int index) {
   int depth = 0;
   for (int last = index + REACH; index < last && p->tokens.items[index].kind != 0; index++) {
     int kind = p->tokens.items[index].kind;
-    if (kind == TK_LP || kind == TK_LB || kind == TK_LC) depth++;
-    if (kind == TK_RP || kind == TK_RB || kind == TK_RC) depth--;
+    depth += is_opening(kind) - is_closing(kind);
     if (depth <= 0) return index + 1;
   }
   return p->tokens.count - 1;

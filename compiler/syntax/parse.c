@@ -52,8 +52,8 @@ void feed_invented(parse *p, int kind) {
   feed(p, kind, t);
 }
 
-static bool is_opening(int kind) { return kind == TK_LP || kind == TK_LB || kind == TK_LC; }
-static bool is_closing(int kind) { return kind == TK_RP || kind == TK_RB || kind == TK_RC; }
+bool is_opening(int kind) { return kind == TK_LP || kind == TK_LB || kind == TK_LC; }
+bool is_closing(int kind) { return kind == TK_RP || kind == TK_RB || kind == TK_RC; }
 
 bracket_counts count_brackets(const parse *p) {
   bracket_counts open = {0};

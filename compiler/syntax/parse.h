@@ -56,6 +56,8 @@ int current_item(const parse *p);
 
 bool is_item_word(int kind);
 bool is_statement_word(int kind);  // let, input, param, state, output
+bool is_opening(int kind);         // ( [ {
+bool is_closing(int kind);         // ) ] }
 bool is_operator(int kind);
 bool is_comparison(int kind);
 bool is_punctuation(int kind);

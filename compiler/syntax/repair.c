@@ -38,9 +38,7 @@ static void consider(repair *best, repair_action action, int kind, int score) {
 
 // f( + 1): that nothing was meant to stand in the brackets is the least likely reading.
 static bool closes_at_once(const parse *p, int kind) {
-  int before = peek(p, -1)->kind;
-  return (kind == TK_RP || kind == TK_RB || kind == TK_RC) &&
-         (before == TK_LP || before == TK_LB || before == TK_LC);
+  return is_closing(kind) && is_opening(peek(p, -1)->kind);
 }
 
 static void try_kinds(const parse *p, repair *best, repair_action action, const int *kinds,
@@ -64,8 +62,7 @@ repair find_repair(const parse *p) {
     try_kinds(p, &best, REPAIR_INSERT, missing_inside, COUNT(missing_inside), ends);
   if (found->kind == 0) return best;
   if (is_punctuation(found->kind)) {
-    bool opens = found->kind == TK_LP || found->kind == TK_LB || found->kind == TK_LC;
-    if (opens) try_kinds(p, &best, REPAIR_REPLACE, openers, COUNT(openers), ends);
+    if (is_opening(found->kind)) try_kinds(p, &best, REPAIR_REPLACE, openers, COUNT(openers), ends);
     try_kinds(p, &best, REPAIR_REPLACE, marks, COUNT(marks), ends);
   } else if (token_kind_spelling(found->kind)) {
     static const int name[] = {TK_NAME};
@@ -107,11 +104,7 @@ static bool is_recovery_point(const parse *p, int index, bracket_counts open, ui
   return t->kind == TK_NAME && t->first_on_line && (open.all == 0 || outdented);
 }
 
-static int bracket_step(int kind) {
-  if (kind == TK_LP || kind == TK_LB || kind == TK_LC) return 1;
-  if (kind == TK_RP || kind == TK_RB || kind == TK_RC) return -1;
-  return 0;
-}
+static int bracket_step(int kind) { return is_opening(kind) - is_closing(kind); }
 
 // An item's word inside a block, or the end of the file: closes what is open.
 static void close_blocks(parse *p) {
