@@ -119,3 +119,16 @@ formula *formula_operation(arena *a, const char *text, const formula *const *arg
   }
   return formula_call(a, text, args, count);
 }
+
+int formula_binding(const formula *f) {
+  switch (f->kind) {
+    case FORMULA_COMPARE: return BINDS_COMPARISON;
+    case FORMULA_ADD:
+    case FORMULA_SUBTRACT: return BINDS_SUM;
+    case FORMULA_MULTIPLY:
+    case FORMULA_DIVIDE: return BINDS_PRODUCT;
+    case FORMULA_NEGATE: return BINDS_SIGN;
+    case FORMULA_POWER: return BINDS_POWER;
+    default: return BINDS_ATOM;
+  }
+}

@@ -49,6 +49,10 @@ formula *formula_changed(arena *a, const char *index, const formula *x);
 formula *formula_operation(arena *a, const char *text, const formula *const *args, int count);
 bool formula_is_number(const formula *f, double number);
 
+// How tightly a formula holds together: an operand that binds less is put into parentheses.
+enum { BINDS_COMPARISON, BINDS_SUM, BINDS_SIGN, BINDS_PRODUCT, BINDS_POWER, BINDS_ATOM };
+int formula_binding(const formula *f);
+
 char *formula_text(arena *a, const formula *f);   // text.c
 char *formula_latex(arena *a, const formula *f);  // latex.c
 

@@ -72,19 +72,10 @@ static char *latex_index(arena *a, const char *index) {
 
 // ---- formulas ----
 
-enum { BINDS_COMPARISON, BINDS_SUM, BINDS_SIGN, BINDS_PRODUCT, BINDS_POWER, BINDS_ATOM };
-
+// As in text, but for what brackets and fractions hold together.
 static int binding_of(const formula *f) {
-  switch (f->kind) {
-    case FORMULA_COMPARE: return BINDS_ATOM;  // in brackets
-    case FORMULA_ADD:
-    case FORMULA_SUBTRACT: return BINDS_SUM;
-    case FORMULA_NEGATE: return BINDS_SIGN;
-    case FORMULA_MULTIPLY: return BINDS_PRODUCT;
-    case FORMULA_OVER: return BINDS_PRODUCT;
-    case FORMULA_POWER: return BINDS_POWER;
-    default: return BINDS_ATOM;
-  }
+  if (f->kind == FORMULA_COMPARE || f->kind == FORMULA_DIVIDE) return BINDS_ATOM;
+  return f->kind == FORMULA_OVER ? BINDS_PRODUCT : formula_binding(f);
 }
 
 typedef struct writer {

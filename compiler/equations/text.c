@@ -4,22 +4,6 @@
 #include "compiler/base/text.h"
 #include "compiler/equations/formula.h"
 
-// How tightly a formula holds together: an operand that binds less is put into parentheses.
-enum { BINDS_COMPARISON, BINDS_SUM, BINDS_SIGN, BINDS_PRODUCT, BINDS_POWER, BINDS_ATOM };
-
-static int binding_of(const formula *f) {
-  switch (f->kind) {
-    case FORMULA_COMPARE: return BINDS_COMPARISON;
-    case FORMULA_ADD:
-    case FORMULA_SUBTRACT: return BINDS_SUM;
-    case FORMULA_MULTIPLY:
-    case FORMULA_DIVIDE: return BINDS_PRODUCT;
-    case FORMULA_NEGATE: return BINDS_SIGN;
-    case FORMULA_POWER: return BINDS_POWER;
-    default: return BINDS_ATOM;
-  }
-}
-
 static void put_formula_text(FILE *out, const formula *f, int least);
 
 static void put_two(FILE *out, const formula *f, const char *sign, int left, int right) {
@@ -76,7 +60,7 @@ static void put_bare(FILE *out, const formula *f) {
 }
 
 static void put_formula_text(FILE *out, const formula *f, int least) {
-  bool open = binding_of(f) < least;
+  bool open = formula_binding(f) < least;
   if (open) fputc('(', out);
   put_bare(out, f);
   if (open) fputc(')', out);
