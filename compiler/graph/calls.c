@@ -87,11 +87,6 @@ const ast_expr *call_positional(const ast_expr *call, int place) {
   return NULL;
 }
 
-static sema_operand sema_operand_of(instance *in, value_id value) {
-  const typed_value *v = &in->body->values.items[value];
-  return (sema_operand){.kind = OPERAND_VALUE, .id = value, .axes = v->axes, .complex = v->complex};
-}
-
 static bool real_value(instance *in, const ast_expr *e, value_id *value) {
   sema_operand operand = sema_expression(in->scope, e);
   if (operand.kind == OPERAND_ERROR) return false;
@@ -205,7 +200,7 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
   if (bias) vec_push(b->arena, &b->ops.items[op].uses, (graph_use){biases, 0});
   for (int i = 0; i < target_count; i++)
     vec_push(b->arena, out,
-             sema_operand_of(in, add_output(in, op, targets[i].name, targets[i].order)));
+             operand_of_value(in->scope, add_output(in, op, targets[i].name, targets[i].order)));
   return true;
 }
 
@@ -250,7 +245,7 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
   b->embedding = weight;
   b->embedding_order = trunk_order(in, target->order);
   b->model->vocabulary = (int)symbols;
-  *out = sema_operand_of(in, add_output(in, op, target->name, target->order));
+  *out = operand_of_value(in->scope, add_output(in, op, target->name, target->order));
   return true;
 }
 
@@ -296,7 +291,7 @@ bool call_unembed(instance *in, const ast_expr *call, const layer_target *target
   int op = add_op(b, OP_LINEAR);
   vec_push(b->arena, &b->ops.items[op].inputs, row);
   vec_push(b->arena, &b->ops.items[op].uses, (graph_use){weight, 0});
-  *out = sema_operand_of(in, add_output(in, op, target->name, target->order));
+  *out = operand_of_value(in->scope, add_output(in, op, target->name, target->order));
   return true;
 }
 
@@ -375,8 +370,8 @@ static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out)
   value_id scale = append_value(
       in, (typed_value){.op = VALUE_RSQRT,
                         .args = {append_binary(in, VALUE_ADD, mean, call_number(in, eps))}});
-  *out =
-      sema_operand_of(in, append_binary(in, VALUE_MUL, append_binary(in, VALUE_MUL, x, scale), w));
+  *out = operand_of_value(in->scope,
+                          append_binary(in, VALUE_MUL, append_binary(in, VALUE_MUL, x, scale), w));
   return true;
 }
 
@@ -447,7 +442,7 @@ static sema_operand convolve(instance *in, const convolution *c, const char *par
     sum = append_binary(in, VALUE_ADD, sum,
                         instance_add_param(in, "bias", order, (graph_use){c->bias, first_bias}));
   }
-  return sema_operand_of(in, sum);
+  return operand_of_value(in->scope, sum);
 }
 
 bool call_conv1d(instance *in, const ast_expr *call, operands *out) {

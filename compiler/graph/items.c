@@ -437,9 +437,7 @@ static bool call_recurrence(instance *in, const item_call *c, operands *out) {
                                  b->ops.items[op].outputs.count);
     vec_push(b->arena, &b->ops.items[op].outputs, tensor);
     value_id y = instance_add_input(in, t->name, order, t->complex, trunk_input_value(b, tensor));
-    vec_push(b->arena, out,
-             (sema_operand){
-                 .kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = t->complex});
+    vec_push(b->arena, out, operand_of_value(in->scope, y));
   }
   return true;
 }
@@ -460,9 +458,7 @@ static bool call_layer(instance *in, const item_call *c, operands *out) {
     value_id lifted = trunk_lift(callee, callee->outputs.items[i]);
     bool complex = callee->body->values.items[callee->outputs.items[i]].complex;
     value_id y = instance_add_input(in, t->name, order, complex, lifted);
-    vec_push(b->arena, out,
-             (sema_operand){
-                 .kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = complex});
+    vec_push(b->arena, out, operand_of_value(in->scope, y));
   }
   return true;
 }

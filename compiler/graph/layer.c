@@ -318,10 +318,7 @@ static bool run_repeat(instance *in, const ast_expr *e, operands *out) {
   in->repeat_index = outer_index;
   for (int i = 0; good && i < n; i++) {
     if (e->repeat.carried.items[i].name.text == label) continue;
-    const typed_value *v = &in->body->values.items[carried[i]];
-    vec_push(b->arena, out,
-             (sema_operand){
-                 .kind = OPERAND_VALUE, .id = carried[i], .axes = v->axes, .complex = v->complex});
+    vec_push(b->arena, out, operand_of_value(in->scope, carried[i]));
   }
   return good;
 }

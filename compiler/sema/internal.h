@@ -132,7 +132,6 @@ struct sema_scope {
 extern const sema_operand operand_error;
 
 sema_operand operand_constant(double number);
-sema_operand operand_of_value(const sema_scope *scope, value_id id);
 
 symbol *scope_find(const sema_scope *scope, const char *name);
 // The same for a name of the text, which is noted for editors.

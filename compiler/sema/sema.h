@@ -106,6 +106,8 @@ bool sema_is_used(const sema_scope *scope, const char *name);
 // Appends the values of an expression to the scope's body. After an error the result has kind
 // OPERAND_ERROR.
 sema_operand sema_expression(sema_scope *scope, const ast_expr *expression);
+// A value of the scope's body as an operand.
+sema_operand operand_of_value(const sema_scope *scope, value_id id);
 // The value of an operand; a constant becomes a NUMBER. Not for errors.
 value_id sema_value(sema_scope *scope, sema_operand operand);
 // A constant expression over sizes, numbers and functions. False after an error; `what` is wanted,
