@@ -203,15 +203,7 @@ axis_set check_operand_axes(sema_scope *scope, const ast_names *names, const ast
   bool fine = true;
   for (int i = 0; i < names->count; i++) {
     int axis = operand_axis(scope, &names->items[i], operand, value);
-    if (axis < 0) {
-      fine = false;
-    } else if (axis_in(axes, axis)) {
-      scope_error(scope, names->items[i].span, "expected each axis once, found '%s' twice",
-                  names->items[i].text);
-      fine = false;
-    } else {
-      axes |= axis_bit(axis);
-    }
+    fine &= add_axis(scope, &names->items[i], axis, &axes);
   }
   return fine ? axes : 0;
 }

@@ -145,6 +145,9 @@ void scope_use_all(sema_scope *scope, const ast_expr *e);
 
 // The axis of this name, which must be one of the header. -1 after a message.
 int scope_axis(sema_scope *scope, const ast_name *name);
+// An axis of brackets (-1: a message has said that there is none) to the others; false after the
+// message that it stands there already.
+bool add_axis(sema_scope *scope, const ast_name *name, int axis, axis_set *set);
 
 // ---- for editors (names.c) -------------------------------------------------------------------
 

@@ -181,6 +181,14 @@ int scope_axis(sema_scope *scope, const ast_name *name) {
   return -1;
 }
 
+bool add_axis(sema_scope *scope, const ast_name *name, int axis, axis_set *set) {
+  if (axis < 0) return false;
+  if (axis_in(*set, axis))
+    return scope_error(scope, name->span, "expected each axis once, found '%s' twice", name->text);
+  *set |= axis_bit(axis);
+  return true;
+}
+
 bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *order) {
   bool fine = true;
   *set = 0;
@@ -191,15 +199,7 @@ bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *or
   for (int i = 0; i < names->count; i++) {
     int axis = scope_axis(scope, &names->items[i]);
     if (order) order[i] = axis;
-    if (axis < 0) {
-      fine = false;
-    } else if (axis_in(*set, axis)) {
-      scope_error(scope, names->items[i].span, "expected each axis once, found '%s' twice",
-                  names->items[i].text);
-      fine = false;
-    } else {
-      *set |= axis_bit(axis);
-    }
+    fine &= add_axis(scope, &names->items[i], axis, set);
   }
   return fine;
 }
