@@ -107,11 +107,11 @@ static const char *need_name(reader *r, const char *what) {
   return name;
 }
 
-static int need_whole(reader *r, const char *what) {
+static int need_between(reader *r, int least, const char *what) {
   char *end;
   long value = strtol(r->text->text + r->at, &end, 10);
-  bool whole = isdigit((unsigned char)r->text->text[r->at]) && end == r->text->text + r->end;
-  if (!whole || value > WHOLE_NUMBER_MAX) {
+  bool whole = r->at < r->end && end == r->text->text + r->end;
+  if (!whole || value > WHOLE_NUMBER_MAX || value < least) {
     expected(r, what);
     return 0;
   }
@@ -119,17 +119,7 @@ static int need_whole(reader *r, const char *what) {
   return (int)value;
 }
 
-static int need_signed(reader *r, const char *what) {
-  char *end;
-  long value = strtol(r->text->text + r->at, &end, 10);
-  bool whole = r->at < r->end && end == r->text->text + r->end;
-  if (!whole || value > WHOLE_NUMBER_MAX || value < -WHOLE_NUMBER_MAX) {
-    expected(r, what);
-    return 0;
-  }
-  next_tile_token(r);
-  return (int)value;
-}
+static int need_whole(reader *r, const char *what) { return need_between(r, 0, what); }
 
 static double need_number(reader *r) {
   if (take_word(r, "inf")) return INFINITY;
@@ -272,7 +262,7 @@ static void read_value_part(reader *r, tile_value *v, const char *part) {
       if (v->index >= r->program->arguments.count) expected(r, "an argument that stands above");
       break;
     case 'b': v->index2 = need_whole(r, "a distance from the end"); break;
-    case 'd': v->index2 = need_signed(r, "a distance"); break;
+    case 'd': v->index2 = need_between(r, -WHOLE_NUMBER_MAX, "a distance"); break;
     case 'e': v->index2 = need_whole(r, "an entry of the axis"); break;
     case 'x': v->number = need_number(r); break;
     case 'S':
