@@ -291,11 +291,8 @@ static tile_id accumulate(gradient *g, tile_id x) {
 
 static tile_id cotangent(gradient *g, tile_id id) {
   tile_id body = cotangent_sum(g, &g->body[id]);
-  if (g->sections.items[id] != TILE_PROLOGUE || tile_is_number(g->program, body, 0)) {
-    // Nothing comes from the runs.
-    if (g->sections.items[id] != TILE_PROLOGUE) return body;
-    return cotangent_sum(g, &g->epilogue[id]);
-  }
+  if (g->sections.items[id] != TILE_PROLOGUE) return body;
+  if (tile_is_number(g->program, body, 0)) return cotangent_sum(g, &g->epilogue[id]);
   tile_id sum = accumulate(g, body);
   cotangent_terms terms = g->epilogue[id];
   vec_push(g->program->arena, &terms, (cotangent_term){sum, partial_of(g, sum), any_branch});

@@ -289,10 +289,7 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
         }
         // Of several axes, those that the factor lacks are summed first.
         axis_set free = v.over & ~operand_axes(p, factor);
-        if (!free || operand_axes(p, factor) == 0) {
-          if (!free) continue;
-          return tile_binary(p, TILE_MUL, factor, tile_reduce(p, TILE_SUM, other, v.over));
-        }
+        if (!free) continue;
         tile_id summed = tile_binary(p, TILE_MUL, factor, tile_reduce(p, TILE_SUM, other, free));
         return tile_reduce(p, TILE_SUM, summed, v.over & ~free);
       }
