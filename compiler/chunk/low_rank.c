@@ -197,10 +197,7 @@ static void add_same_step(equations *e, const summand *of, const scan_product *p
   if (s->body->values.items[id].axes & of->over) refuse_sum_of_sum(s, id, of->over);
   if (s->reason) return;
   tile_pair factor = pair_mul(s->program, of->times, contract_product(s, &known, of->over));
-  tile_id same =
-      tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
-                  tile_leaf(s->program, TILE_INDEX, s->program->pair_axis));
-  add_left(e, of->row, column, pair_where(s->program, same, factor, pair_number(s->program, 0)));
+  add_left(e, of->row, column, pair_on_diagonal(s->program, factor));
 }
 
 static void add_summand(equations *e, const summand *of, const scan_product *product);

@@ -371,12 +371,6 @@ static tile_pair toeplitz_block(scan *s, tile_pair lags, int level) {
   return pair_on_axes(s->program, TILE_SLICE, parts, distance_axis(s, 1), 1, 0);
 }
 
-static tile_pair at_other_step(scan *s, const toeplitz *of, tile_pair x) {
-  const scan_axes *axes = level_axes(s, of->level);
-  if (!axis_in(pair_axes(s->program, x), axes->step)) return x;
-  return pair_on_axes(s->program, TILE_RENAME, x, axes->step, axes->pair_step, 0);
-}
-
 // What the steps of a segment read of its own writes.
 static tile_pair inside(scan *s, const toeplitz *of, const toeplitz_write *write, tile_pair read,
                         bool previous, axis_set over) {
@@ -386,7 +380,7 @@ static tile_pair inside(scan *s, const toeplitz *of, const toeplitz_write *write
     lags =
         pair_on_axes(s->program, TILE_SHIFT, expanded_along(s, lags, axes->step), axes->step, 1, 0);
   return pair_dot(s->program, toeplitz_block(s, lags, of->level),
-                  at_other_step(s, of, write->value), axis_bit(axes->pair_step));
+                  level_to_pair_step(s, write->value, of->level), axis_bit(axes->pair_step));
 }
 
 static tile_pair back_on_time(scan *s, tile_pair x, const toeplitz *of) {
