@@ -400,11 +400,6 @@ static void complete_evaluate(completer *c) {
   }
 }
 
-static void complete_header(completer *c) {
-  offer_scope(c, true);
-  offer_words(c, 0);
-}
-
 static void complete(completer *c) {
   static const struct {
     const char *word;
@@ -426,7 +421,7 @@ static void complete(completer *c) {
   if (is_here(c, item, "fn") || c->here.in_braces)
     complete_body(c);
   else
-    complete_header(c);
+    offer_scope(c, true);
 }
 
 // An import or fn has no braces: the first word of a line without an indent is that of a new item.
