@@ -8,7 +8,7 @@
 static const char *graph_start_text(arena *memory, const typed_start *start, int step) {
   const start_value *v = &start->values.items[step];
   const char *args[3] = {"", "", ""};
-  int arity = v->kind == START_VALUE ? value_arity(v->op) : start_arity(v);
+  int arity = start_arity(v);
   for (int i = 0; i < arity; i++) args[i] = graph_start_text(memory, start, v->args[i]);
   const char *list = arity == 1   ? args[0]
                      : arity == 2 ? arena_printf(memory, "%s, %s", args[0], args[1])

@@ -16,7 +16,6 @@ enum {
 
 typedef struct advisor {
   arena *memory;
-  const recurrence *recurrence;
   const typed_body *body;
   bool *needed;  // by value, as the following
   bool *reads_state, *has_outer, *in_update;
@@ -215,7 +214,6 @@ static void square_of_a_sum(advisor *a, value_id id) {
 
 recurrence_advices recurrence_advise(arena *memory, const recurrence *r) {
   advisor a = {.memory = memory,
-               .recurrence = r,
                .body = &r->body,
                .needed = recurrence_needed(memory, r),
                .reads_state = ARENA_ARRAY(memory, bool, r->body.values.count + 1)};

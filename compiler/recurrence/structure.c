@@ -18,7 +18,6 @@
 
 typedef struct finder {
   arena *memory;
-  recurrence *recurrence;
   typed_body *body;
   builder builder;
   state_graph graph;
@@ -286,8 +285,7 @@ static const state_structure unknown_structure = {
     .decay = NO_VALUE, .log_decay = NO_VALUE, .increment = NO_VALUE, .limit = NO_VALUE};
 
 void find_structure(arena *memory, recurrence *r) {
-  finder f = {memory, r, &r->body, builder_new(memory, &r->body),
-              state_graph_make(memory, &r->body)};
+  finder f = {memory, &r->body, builder_new(memory, &r->body), state_graph_make(memory, &r->body)};
   r->states.count = r->stratum_count = 0;
   for (int i = 0; i < r->body.tensors.count; i++) {
     if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;

@@ -4,9 +4,6 @@
 //   let a = 2*x   // twice      LET  NAME a  ASSIGN  INT 2  STAR  NAME x    comment "// twice"
 //
 // Lexemes outside the language become the nearest token with a complaint or a hint (token.h).
-#include <stdlib.h>
-#include <string.h>
-
 #include "compiler/syntax/lexer_support.h"
 #include "compiler/syntax/parser.h"
 

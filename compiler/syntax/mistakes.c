@@ -1,6 +1,5 @@
 // Usual mistakes with words of their own. Each function below knows one: it says in its first line
 // what the user wrote.
-#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/base/text.h"

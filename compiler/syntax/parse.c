@@ -7,9 +7,6 @@
 // is given up.
 #include "compiler/syntax/parse.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "compiler/base/ice.h"
 #include "compiler/syntax/parser.h"
 #include "compiler/syntax/syntax.h"

@@ -3,8 +3,6 @@
 //   sum[K](q * k         One token is inserted, put in place or removed on a copy of the parser's
 //   S = S[t-1] + k       states; the change after which most of the next five tokens fit is the
 //                        repair: here ')' before 'S'.
-#include <string.h>
-
 #include "compiler/syntax/parse.h"
 #include "compiler/syntax/parser.h"
 
