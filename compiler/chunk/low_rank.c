@@ -126,12 +126,7 @@ static void add_left(equations *e, int row, int column, tile_pair x) {
 
 // Keys erased and values erased: what one sum wrote is summed by the other, entry by entry.
 static void refuse_sum_of_sum(scan *s, value_id id, axis_set over) {
-  double rows = 1;
-  axis_set axes = s->body->values.items[id].axes & over;
-  for (int i = 0; i < s->body->axes.count; i++) {
-    int64_t size = s->body->axes.items[i].size;
-    if (axis_in(axes, i) && size > 0) rows *= (double)size;
-  }
+  double rows = scan_entries(s, s->body->values.items[id].axes & over);
   scan_refuse(s, arena_printf(s->arena,
                               "a sum over a state is summed once more in its update: a system of "
                               "%.0f rows a step in place of 1",

@@ -128,6 +128,15 @@ tile_pair scan_before(scan *s, int state) {
   return lower_tensor(s->program, s->body, TILE_STATE, of->tensor);
 }
 
+double scan_entries(const scan *s, axis_set axes) {
+  double count = 1;
+  for (int i = 0; i < s->body->axes.count; i++) {
+    int64_t size = s->body->axes.items[i].size;
+    if (axis_in(axes, i) && size > 0) count *= (double)size;
+  }
+  return count;
+}
+
 tile_pair lag_slot_before(scan *s, int lag, int slot) {
   if (lag >= s->declared_lags) {
     int begins = s->reads->begins.items[lag - s->declared_lags].tensor;

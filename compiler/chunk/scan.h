@@ -198,6 +198,8 @@ bool scan_multiplies_apart(const scan *s, value_id id, axis_set axes);
 // By value: do states of the group before the step, or before that, enter it? By value, up to the
 // state's update: is the update made of it?
 bool *scan_made_of(const scan *s, int group);
+// Entries of the axes of the body together; those of run-time size count as one.
+double scan_entries(const scan *s, axis_set axes);
 // Is the state the only one of its group?
 bool scan_is_alone(const scan *s, int state);
 bool *scan_needed_by(const scan *s, int state);

@@ -17,12 +17,7 @@
 
 static double state_entries(const scan *s, int state) {
   const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
-  double count = tensor->complex ? 2 : 1;
-  for (int i = 0; i < tensor->axis_count; i++) {
-    int64_t size = s->body->axes.items[tensor->axes[i]].size;
-    if (size > 0) count *= (double)size;
-  }
-  return count;
+  return (tensor->complex ? 2 : 1) * scan_entries(s, tensor->axis_set);
 }
 
 static bool has_matrix_structure(const state_structure *structure) {

@@ -309,11 +309,7 @@ static tile_pair starts_of(scan *s, tile_pair a, tile_pair added, int level, til
 
 // The Toeplitz block of a segment costs L / 2 a step, handing on a state of N numbers some 4 N / L.
 static int best_level(scan *s, int state) {
-  double numbers = 1;
-  for (int axis = 0; axis < s->body->axes.count; axis++) {
-    int64_t size = s->body->axes.items[axis].size;
-    if (axis_in(s->states[state].keys, axis) && size > 0) numbers *= (double)size;
-  }
+  double numbers = scan_entries(s, s->states[state].keys);
   int level = 1;
   while (level < decay_levels(s) && ldexp(1, 2 * level) < 8 * numbers) level++;
   return level;

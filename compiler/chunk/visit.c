@@ -61,10 +61,7 @@ static const linear *linear_product(scan *s, const typed_value *v, bool divides)
 // Under another name a state meets a matrix that mixes its entries.
 static const char *dense_reason(scan *s, const typed_value *rename) {
   axis_set added = rename->axes & ~s->body->values.items[rename->args[0]].axes;
-  double size = 1;
-  for (int i = 0; i < s->body->axes.count; i++)
-    if (axis_in(added, i) && s->body->axes.items[i].size > 0)
-      size *= (double)s->body->axes.items[i].size;
+  double size = scan_entries(s, added);
   return arena_printf(s->arena,
                       "a state is renamed: between steps stand matrices of %.0f x %.0f, which each "
                       "level of a chunk would multiply, %.0f multiply-adds a step",
