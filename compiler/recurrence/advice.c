@@ -6,12 +6,12 @@
 // Each function below knows one such way, and says in its first line what the user wrote. What no
 // other way of writing would mend (a GRU) is not spoken of: the report has it. The user hears of an
 // advice where a trial (advised.c) costs clearly less.
+#include "compiler/recurrence/factor.h"
 #include "compiler/recurrence/structure.h"
 
 enum {
   MATRIX_SIDE = 8,       // states with two axes as long as this ..
   MATRIX_NUMBERS = 256,  // .. and so many numbers between them gain by chunks
-  MOST_FACTORS = 16,
 };
 
 typedef struct advisor {
@@ -83,20 +83,6 @@ static void find_updates(advisor *a) {
   }
 }
 
-typedef struct factor_list {
-  value_id items[MOST_FACTORS];
-  int count;
-} factor_list;
-
-static bool collect_factors(const advisor *a, value_id id, factor_list *list) {
-  const typed_value *v = advisor_value(a, id);
-  if (v->op == VALUE_MUL)
-    return collect_factors(a, v->args[0], list) && collect_factors(a, v->args[1], list);
-  if (list->count == MOST_FACTORS) return false;
-  list->items[list->count++] = id;
-  return true;
-}
-
 // The name by which the source can lag a value; NULL: it has none.
 static const char *lagged_name(const advisor *a, value_id id, int steps) {
   const typed_value *v = advisor_value(a, id);
@@ -108,9 +94,9 @@ static const char *lagged_name(const advisor *a, value_id id, int steps) {
 // "k[t-1] * v[t-1]"; a state among the factors is read before the step. NULL: some factor has no
 // name.
 static const char *lagged_factors(const advisor *a, value_id product, int steps) {
-  factor_list list = {.count = 0};
+  factors list = {.count = 0};
   const char *text = NULL;
-  if (!collect_factors(a, product, &list) || list.count < 2) return NULL;
+  if (!collect_factors(a->body, product, NULL, &list) || list.count < 2) return NULL;
   for (int i = 0; i < list.count; i++) {
     const char *name = lagged_name(a, list.items[i], steps);
     if (!name) return NULL;
@@ -147,10 +133,10 @@ static void lag_of_a_product(advisor *a, value_id id) {
   const typed_lag *lag = &a->body->lags.items[v->index];
   if (lag->source < 0 || !is_matrix_sized(a, lag->axes) || a->reads_state[lag->source]) return;
   if (!a->has_outer[lag->source]) return;
-  const char *factors = lagged_factors(a, lag->source, v->steps);
+  const char *product = lagged_factors(a, lag->source, v->steps);
   advise(a, id, "lags of factors",
          arena_printf(a->memory, "a lag of '%s', which is remembered with all its axes", lag->name),
-         factors ? arena_printf(a->memory, "write %s", factors)
+         product ? arena_printf(a->memory, "write %s", product)
                  : "name the factors of its products by let and lag these");
 }
 
@@ -159,18 +145,18 @@ static void lag_of_a_state(advisor *a, value_id id) {
   const typed_value *v = advisor_value(a, id);
   if (v->op != VALUE_LAG || v->steps != 1) return;
   const typed_lag *lag = &a->body->lags.items[v->index];
-  factor_list list = {.count = 0};
+  factors list = {.count = 0};
   if (lag->source < 0 || lag->depth != 1 || !is_matrix_sized(a, lag->axes)) return;
-  if (!collect_factors(a, lag->source, &list)) return;
+  if (!collect_factors(a->body, lag->source, NULL, &list)) return;
   for (int i = 0; i < list.count; i++) {
     int state = state_assigned(a->body, list.items[i]);
     if (state < 0) continue;
     const char *name = a->body->tensors.items[state].name;
-    const char *factors = lagged_factors(a, lag->source, 1);
+    const char *product = lagged_factors(a, lag->source, 1);
     advise(a, id, arena_printf(a->memory, "the state before the step, %s[t-1]", name),
            arena_printf(a->memory, "a lag of '%s', which is made of %s", lag->name, name),
-           factors
-               ? arena_printf(a->memory, "write %s", factors)
+           product
+               ? arena_printf(a->memory, "write %s", product)
                : arena_printf(a->memory, "write %s[t-1] and the lags of what multiplies it", name));
     return;
   }

@@ -170,7 +170,8 @@ static value_id chosen_beside(builder *b, value_id condition, value_id x, value_
 
 static value_id chosen_of_common(builder *b, value_id condition, value_id x, value_id y) {
   factors of_x = {0}, of_y = {0}, common = {0};
-  if (!collect_factors(b, x, NULL, &of_x) || !collect_factors(b, y, NULL, &of_y)) return NO_VALUE;
+  if (!collect_factors(b->body, x, NULL, &of_x) || !collect_factors(b->body, y, NULL, &of_y))
+    return NO_VALUE;
   take_common(&of_x, &of_y, &common);
   axis_set rest = product_axes(b, &of_x) | product_axes(b, &of_y) | axes_of(b, condition);
   if (!(product_axes(b, &common) & ~rest)) return NO_VALUE;

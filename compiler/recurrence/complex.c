@@ -60,7 +60,7 @@ value_id simplify_conjugate(builder *b, const typed_value *v) {
 
 static bool has_conjugated_state(const builder *b, value_id product) {
   factors all = {0};
-  if (!collect_factors(b, product, NULL, &all)) return false;
+  if (!collect_factors(b->body, product, NULL, &all)) return false;
   for (int i = 0; i < all.count; i++) {
     if (!has_op(b, all.items[i], VALUE_CONJUGATE)) continue;
     value_id x = value_operand(b, all.items[i], 0);
@@ -122,7 +122,8 @@ static bool are_parts_of_turn(const builder *b, value_id re, value_id im) {
 static bool pair_terms(builder *b, term re, term im, part_pair *pair) {
   factors of_re = {0}, of_im = {0};
   pair->common.count = 0;
-  if (!collect_factors(b, re.id, NULL, &of_re) || !collect_factors(b, im.id, NULL, &of_im))
+  if (!collect_factors(b->body, re.id, NULL, &of_re) ||
+      !collect_factors(b->body, im.id, NULL, &of_im))
     return false;
   take_common(&of_re, &of_im, &pair->common);
   if (!pair->common.count) return false;

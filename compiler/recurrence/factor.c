@@ -21,14 +21,14 @@ bool collect_addends(const builder *b, value_id id, bool negative, terms *to) {
   return true;
 }
 
-bool collect_factors(const builder *b, value_id id, bool *negative, factors *to) {
-  const typed_value *v = value_at(b, id);
+bool collect_factors(const typed_body *body, value_id id, bool *negative, factors *to) {
+  const typed_value *v = &body->values.items[id];
   if (v->op == VALUE_MUL)
-    return collect_factors(b, v->args[0], negative, to) &&
-           collect_factors(b, v->args[1], negative, to);
+    return collect_factors(body, v->args[0], negative, to) &&
+           collect_factors(body, v->args[1], negative, to);
   if (negative && v->op == VALUE_NEG) {
     *negative = !*negative;
-    return collect_factors(b, v->args[0], negative, to);
+    return collect_factors(body, v->args[0], negative, to);
   }
   if (to->count == FACTORS_MAX) return false;
   to->items[to->count++] = id;
@@ -81,7 +81,7 @@ static value_id factored(builder *b, term x, term y) {
     return one == NO_VALUE ? one : merged_sum(b, one, of_first.over);
   }
   factors of_x = {0}, of_y = {0}, common = {0};
-  if (!collect_factors(b, x.id, NULL, &of_x) || !collect_factors(b, y.id, NULL, &of_y))
+  if (!collect_factors(b->body, x.id, NULL, &of_x) || !collect_factors(b->body, y.id, NULL, &of_y))
     return NO_VALUE;
   take_common(&of_x, &of_y, &common);
   if (common.count == 0 || of_x.count == 0 || of_y.count == 0) return NO_VALUE;

@@ -23,7 +23,7 @@ typedef struct factors {
 // False if there are too many. What a state or an output is, stays one term.
 bool collect_addends(const builder *b, value_id id, bool negative, terms *to);
 // Signs go to *negative; NULL: a value with a sign is a factor.
-bool collect_factors(const builder *b, value_id id, bool *negative, factors *to);
+bool collect_factors(const typed_body *body, value_id id, bool *negative, factors *to);
 // Moves what both have from `x` and `y` to `common`.
 void take_common(factors *x, factors *y, factors *common);
 axis_set product_axes(const builder *b, const factors *x);

@@ -102,7 +102,8 @@ value_id write_out_outer_sum(builder *b, const typed_value *v) {
   factors all = {0};
   bool negative = false;
   if (size == TYPED_RUNTIME_SIZE || size > RANK_MAX ||
-      !collect_factors(b, v->args[0], &negative, &all) || !are_outer(b, &all, axis, shaped.axes))
+      !collect_factors(b->body, v->args[0], &negative, &all) ||
+      !are_outer(b, &all, axis, shaped.axes))
     return NO_VALUE;
   int count = v->args[0] + 1;
   slicing s = slicing_new(b, axis, count);
