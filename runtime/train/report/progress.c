@@ -41,7 +41,7 @@ static void draw_progress(const progress *p, double time) {
 
 void progress_step(progress *p, int64_t done, double loss) {
   double time = clock_seconds(CLOCK_MONOTONIC);
-  p->loss = p->step == p->first ? loss : 0.95 * p->loss + 0.05 * loss;
+  p->loss = loss;
   p->step = done;
   if (time - p->shown < (p->terminal ? 0.1 : 10.0)) return;
   p->shown = time;

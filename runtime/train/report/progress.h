@@ -8,7 +8,7 @@ typedef struct progress {
   const char *name, *unit;            // unit: what a token is
   int64_t first, total, step_tokens;  // first, total: steps
   bool terminal;
-  double began, shown, loss;  // loss: a running mean, in nats
+  double began, shown, loss;  // loss: of the last step, in nats, as the log has it
   int64_t step;
 } progress;
 
