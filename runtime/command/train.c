@@ -1,6 +1,9 @@
 // rec train, rec evaluate: the training program of a file.
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/command/session.h"
 #include "runtime/machine.h"
@@ -130,6 +133,19 @@ static int train_blocks(const train_request *r, session *s) {
   return STOPPED;
 }
 
+// Who reads what is printed may go before the training ends: then the rest is for nobody, and that is
+// no failure. Returns `status`.
+static int leave_closed_output(int status) {
+  struct pollfd end = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  bool closed = poll(&end, 1, 0) == 1 && end.revents & POLLERR;
+  return closed && !freopen("/dev/null", "w", stdout) ? EXIT_USAGE : status;
+}
+
+static int train_to_the_end(const train_request *r, session *s) {
+  signal(SIGPIPE, SIG_IGN);
+  return leave_closed_output(train_blocks(r, s));
+}
+
 static int evaluate_blocks(const train_request *r, session *s) {
   ranks *job = r->options.ranks;
   int status = 0;
@@ -163,7 +179,7 @@ static int run_train_blocks(session *s, void *request) {
   rec_status locked = status || !speaks(r) ? REC_OK : session_lock(s, r->train);
   if (!status && !locked && speaks(r)) locked = session_check_report(s);
   if (!status) status = report_agreed(r->options.ranks, r->module.command, locked);
-  return status ? status : r->train ? train_blocks(r, s) : evaluate_blocks(r, s);
+  return status ? status : r->train ? train_to_the_end(r, s) : evaluate_blocks(r, s);
 }
 
 // Ranks that may run on the same processors share them.

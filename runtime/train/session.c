@@ -177,6 +177,8 @@ void session_catch_signals(session *s, bool on, const char *said) {
   stop_said = said;
   sigaction(SIGINT, on ? &action : &s->old_interrupt, on ? &s->old_interrupt : NULL);
   sigaction(SIGTERM, on ? &action : &s->old_terminate, on ? &s->old_terminate : NULL);
+  sigaction(SIGHUP, on ? &action : &s->old_hangup, on ? &s->old_hangup : NULL);
+  if (on && s->old_hangup.sa_handler == SIG_IGN) sigaction(SIGHUP, &s->old_hangup, NULL);  // nohup
   sigaction(SIGUSR1, on ? &action : &s->old_user, on ? &s->old_user : NULL);
 }
 

@@ -34,12 +34,12 @@ typedef struct session {
   int lock;                 // the open file RUNS/lock, -1: none
   const char *source_path;  // of the .rec file, as it was written when it was compiled
   const char *source_text;
-  struct sigaction old_interrupt, old_terminate, old_user;
+  struct sigaction old_interrupt, old_terminate, old_hangup, old_user;
 } session;
 
 // A signal that ends programs sets `session_stop` in place of that, from here on or no longer, and
 // prints the line `said` (NULL: none). So does SIGUSR1, the signal that launchers of ranks hand on.
-// A second SIGINT or SIGTERM ends the process at once.
+// A second SIGINT, SIGTERM or SIGHUP ends the process at once.
 extern volatile sig_atomic_t session_stop;
 void session_catch_signals(session *s, bool on, const char *said);
 // SIGUSR1 alone, for a rank: its launcher may hand one on before there is a session.
