@@ -38,10 +38,10 @@ static double tensor_numbers(const scheduler *s, const typed_tensor *t) {
 
 static bool is_state_tensor(const typed_tensor *t) { return t->kind == TENSOR_STATE; }
 
-static axis_set axes_of_fixed_size(const scheduler *s) {
+axis_set scheduler_runtime_axes(const scheduler *s) {
   axis_set axes = 0;
   for (int axis = 0; axis < s->r->body.axes.count; axis++)
-    if (scheduler_size(s, axis) != TYPED_RUNTIME_SIZE) axes |= axis_bit(axis);
+    if (scheduler_size(s, axis) == TYPED_RUNTIME_SIZE) axes |= axis_bit(axis);
   return axes;
 }
 
@@ -51,7 +51,7 @@ static axis_set axes_of_fixed_size(const scheduler *s) {
 static axis_set state_axes(const scheduler *s) {
   enum { SMALL = 8 };
   const typed_body *body = &s->r->body;
-  axis_set common = ~(axis_set)0, fixed = axes_of_fixed_size(s);
+  axis_set common = ~(axis_set)0, fixed = ~scheduler_runtime_axes(s);
   double largest = 0;
   for (int i = 0; i < body->tensors.count; i++)
     if (is_state_tensor(&body->tensors.items[i]))

@@ -26,12 +26,6 @@ enum { STEP_CHUNK = 32 };
 
 static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise);
 
-static axis_set of_runtime_size(const scheduler *s, axis_set axes) {
-  for (int axis = 0; axis < s->r->body.axes.count; axis++)
-    if (scheduler_size(s, axis) != TYPED_RUNTIME_SIZE) axes &= ~axis_bit(axis);
-  return axes;
-}
-
 // Do steps multiply with matrices of parameters that are large enough for blocks of their own?
 // *heads: the axes of `grid` that every such matrix has.
 static bool has_parameter_matrix(const scheduler *s, const tile_program *program, axis_set grid,
@@ -60,7 +54,7 @@ static kernel step_kernel(scheduler *s, const tile_program *forward, tile_gradie
   axis_set heads;
   if (has_parameter_matrix(s, k.program, grid, &heads)) {
     // what shares a matrix is multiplied together
-    scheduler_map_axes(s, &k, heads | of_runtime_size(s, grid), false);
+    scheduler_map_axes(s, &k, heads | (grid & scheduler_runtime_axes(s)), false);
     return k;
   }
   bool together = s->options.gpu && scheduler_threads(s, grid) < 0;
@@ -105,12 +99,6 @@ static void step_kernels(scheduler *s, const tile_program *forward, const char *
 
 // ---- chunk form ----
 
-static bool runtime_axes(const scheduler *s, axis_set axes) {
-  for (int axis = 0; axis < s->r->body.axes.count; axis++)
-    if (axis_in(axes, axis) && scheduler_size(s, axis) == TYPED_RUNTIME_SIZE) return true;
-  return false;
-}
-
 // The longest of these axes that outer products make; -1: they make none.
 static int longest_value_axis(const scheduler *s, axis_set axes) {
   int longest = -1;
@@ -126,23 +114,16 @@ static int longest_value_axis(const scheduler *s, axis_set axes) {
 // One axis of the values stays in the tile, so that every product has long rows; pointwise programs
 // keep all that can be looped over.
 static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise) {
-  axis_set sized = 0, instances = 0;
-  for (int axis = 0; axis < s->r->body.axes.count; axis++)
-    if (axis_in(grid, axis) && scheduler_size(s, axis) != TYPED_RUNTIME_SIZE)
-      sized |= axis_bit(axis);
-  int kept = scheduler_lane(s, sized);
-  if (kept < 0) kept = longest_value_axis(s, sized);
-  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
-    if (!axis_in(grid, axis)) continue;
-    bool runtime = scheduler_size(s, axis) == TYPED_RUNTIME_SIZE;
-    if (runtime || (!pointwise && axis != kept)) instances |= axis_bit(axis);
-  }
-  return instances;
+  axis_set runtime = grid & scheduler_runtime_axes(s);
+  if (pointwise) return runtime;
+  int kept = scheduler_lane(s, grid & ~runtime);
+  if (kept < 0) kept = longest_value_axis(s, grid & ~runtime);
+  return kept < 0 ? grid : grid & ~axis_bit(kept);
 }
 
 // Chunk programs know the sizes of all axes that are not cut into instances.
 static bool has_runtime_tiles(const scheduler *s, const tile_program *program) {
-  return runtime_axes(s, ~program->grid);
+  return scheduler_runtime_axes(s) & ~program->grid;
 }
 
 // GPU: chunks are short, and states as large as many steps: some are made again.
@@ -293,10 +274,7 @@ static int pointwise_chunk(const scheduler *s) {
 }
 
 static bool try_pointwise(scheduler *s, const tile_program *step) {
-  axis_set all = 0;
-  for (int axis = 0; axis < s->r->body.axes.count; axis++) all |= axis_bit(axis);
-  if (s->r->states.count || s->r->body.lags.count) return false;
-  if (runtime_axes(s, all)) return false;
+  if (s->r->states.count || s->r->body.lags.count || scheduler_runtime_axes(s)) return false;
   int chunk = s->options.chunk ? s->options.chunk : pointwise_chunk(s);
   const char *why = NULL;
   const tile_program *program = program_of_length(s->a, PROGRAM_POINTWISE, s->r, chunk, &why);

@@ -13,6 +13,7 @@ typedef struct scheduler {
 
 // mapping.c: sizes and axes of the recurrence.
 int64_t scheduler_size(const scheduler *s, int axis);
+axis_set scheduler_runtime_axes(const scheduler *s);
 // Axes that cotangents of states have and the states lack, without axes along which partial
 // cotangents are kept (tile_place.partial).
 axis_set scheduler_partial_axes(arena *a, const tile_program *backward);

@@ -17,9 +17,7 @@
 static axis_set column_axes(const scheduler *s, const kernel *summary) {
   axis_set axes = summary->cut;
   if (summary->lane_axis >= 0) return axis_bit(summary->lane_axis);
-  axes &= ~kernel_instances(summary);
-  for (int axis = 0; axis < s->r->body.axes.count; axis++)
-    if (scheduler_size(s, axis) == TYPED_RUNTIME_SIZE) axes &= ~axis_bit(axis);
+  axes &= ~kernel_instances(summary) & ~scheduler_runtime_axes(s);
   return axes & (((axis_set)1 << s->r->body.axes.count) - 1);
 }
 
