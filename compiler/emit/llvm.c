@@ -115,11 +115,14 @@ void llvm_may_unwind(LLVMValueRef function) {
 
 int llvm_instruction_count(LLVMValueRef function) {
   int count = 0;
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
-       block = LLVMGetNextBasicBlock(block)) {
-    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) count++;
-  }
+  llvm_each_instruction(i, function) count++;
   return count;
+}
+
+bool llvm_calls(LLVMValueRef instruction, const char *name) {
+  size_t length;
+  return LLVMIsACallInst(instruction) &&
+         strcmp(LLVMGetValueName2(LLVMGetCalledValue(instruction), &length), name) == 0;
 }
 
 void llvm_verify(llvm_module *m) {

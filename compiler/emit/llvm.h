@@ -34,6 +34,15 @@ void llvm_may_unwind(LLVMValueRef function);
 
 int llvm_instruction_count(LLVMValueRef function);
 
+// Walks the instructions of a function, whose blocks the walk does not change.
+#define llvm_each_instruction(i, function)                                              \
+  for (LLVMBasicBlockRef block_of_##i = LLVMGetFirstBasicBlock(function); block_of_##i; \
+       block_of_##i = LLVMGetNextBasicBlock(block_of_##i))                              \
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block_of_##i); i; i = LLVMGetNextInstruction(i))
+
+// Is it a call of the function of this name?
+bool llvm_calls(LLVMValueRef instruction, const char *name);
+
 // Verifies (a broken module is a compiler bug), runs the passes of the level, emits.
 void llvm_optimise(llvm_module *m, int level);
 void llvm_verify(llvm_module *m);

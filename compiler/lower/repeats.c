@@ -103,9 +103,7 @@ static void note_load_use(open_turn *t, ir operand) {
 }
 
 static void each_instruction(open_turn *t, void (*body)(open_turn *t, ir instruction)) {
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(t->function); block;
-       block = LLVMGetNextBasicBlock(block))
-    for (ir i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) body(t, i);
+  llvm_each_instruction(i, t->function) body(t, i);
 }
 
 static void note_operand_uses(open_turn *t, ir instruction) {

@@ -90,15 +90,15 @@ static void give_body(simt_module *s, gpu_op op) {
 
 // ---- checks ----
 
-static LLVMValueRef declare_check(simt_module *s, const char *name, unsigned space) {
-  LLVMValueRef found = LLVMGetNamedFunction(s->module, name);
-  if (found) return found;
-  LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context);
-  LLVMTypeRef types[] = {LLVMPointerTypeInContext(s->context, space), i32, i32, i32};
-  found = LLVMAddFunction(s->module, name,
-                          LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, 4, 0));
-  LLVMSetVisibility(found, LLVMHiddenVisibility);
-  return found;
+static void call_executor(simt_module *s, const char *name, LLVMTypeRef *types, LLVMValueRef *args,
+                          unsigned count) {
+  LLVMValueRef function = LLVMGetNamedFunction(s->module, name);
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, count, 0);
+  if (!function) {
+    function = LLVMAddFunction(s->module, name, type);
+    LLVMSetVisibility(function, LLVMHiddenVisibility);
+  }
+  LLVMBuildCall2(s->b, type, function, args, count, "");
 }
 
 static void check_access(simt_module *s, LLVMValueRef access, LLVMValueRef pointer,
@@ -106,13 +106,13 @@ static void check_access(simt_module *s, LLVMValueRef access, LLVMValueRef point
   unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(pointer));
   if (space != GPU_SHARED_MEMORY && space != GPU_GLOBAL) return;
   const char *name = space == GPU_GLOBAL ? "simt_check_global" : "simt_check_shared";
-  LLVMValueRef function = declare_check(s, name, space);
-  LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context);
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context),
+              types[] = {LLVMTypeOf(pointer), i32, i32, i32};
   LLVMValueRef args[] = {pointer, LLVMConstInt(i32, LLVMStoreSizeOfType(s->layout, type), 0),
                          LLVMConstInt(i32, LLVMGetAlignment(access), 0),
                          LLVMConstInt(i32, write, 0)};
   LLVMPositionBuilderBefore(s->b, access);
-  LLVMBuildCall2(s->b, LLVMGlobalGetValueType(function), function, args, 4, "");
+  call_executor(s, name, types, args, 4);
 }
 
 static void check_instruction(simt_module *s, LLVMValueRef i) {
@@ -123,14 +123,6 @@ static void check_instruction(simt_module *s, LLVMValueRef i) {
     check_access(s, i, LLVMGetOperand(i, 1), LLVMTypeOf(LLVMGetOperand(i, 0)), true);
   else if (LLVMIsAMemIntrinsic(i))
     ICE("target", "GPU code moves memory in a way that the executor does not see");
-}
-
-static void check_function_body(simt_module *s, LLVMValueRef function) {
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
-       block = LLVMGetNextBasicBlock(block)) {
-    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
-      check_instruction(s, i);
-  }
 }
 
 // ---- the module ----
@@ -185,17 +177,6 @@ static LLVMValueRef row_of_mark(simt_module *s, int number, const mark *m) {
   return constant_struct(s, fields, 5);
 }
 
-static void call_count(simt_module *s, const char *name, LLVMTypeRef *types, LLVMValueRef *args,
-                       unsigned count) {
-  LLVMValueRef function = LLVMGetNamedFunction(s->module, name);
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, count, 0);
-  if (!function) {
-    function = LLVMAddFunction(s->module, name, type);
-    LLVMSetVisibility(function, LLVMHiddenVisibility);
-  }
-  LLVMBuildCall2(s->b, type, function, args, count, "");
-}
-
 static void emit_access_count(simt_module *s, LLVMValueRef at, LLVMValueRef bytes,
                               int64_t alignment, bool global) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context),
@@ -205,7 +186,7 @@ static void emit_access_count(simt_module *s, LLVMValueRef at, LLVMValueRef byte
   LLVMTypeRef types[] = {pointer, i32, i32, i32, i32};
   LLVMValueRef args[] = {at, bytes, int32_constant(s, alignment), int32_constant(s, global),
                          int32_constant(s, s->site++)};
-  call_count(s, "simt_count_access", types, args, 5);
+  call_executor(s, "simt_count_access", types, args, 5);
 }
 
 static void count_pointer(simt_module *s, LLVMValueRef access, LLVMValueRef pointer,
@@ -216,22 +197,17 @@ static void count_pointer(simt_module *s, LLVMValueRef access, LLVMValueRef poin
                     LLVMGetAlignment(access), space == GPU_GLOBAL);
 }
 
-static bool calls(LLVMValueRef i, const char *name) {
-  size_t length;
-  return strncmp(LLVMGetValueName2(LLVMGetCalledValue(i), &length), name, strlen(name) + 1) == 0;
-}
-
 static void count_call(simt_module *s, LLVMValueRef i) {
   LLVMTypeRef pointer = LLVMPointerTypeInContext(s->context, 0);
-  int bytes = calls(i, "rec.cp_async16") ? 16 : calls(i, "rec.cp_async4") ? 4 : 0;
+  int bytes = llvm_calls(i, "rec.cp_async16") ? 16 : llvm_calls(i, "rec.cp_async4") ? 4 : 0;
   if (bytes) {
     emit_access_count(s, LLVMGetOperand(i, 0), int32_constant(s, bytes), bytes, false);
     emit_access_count(s, LLVMGetOperand(i, 1), LLVMGetOperand(i, 2), bytes, true);
   }
-  if (!calls(i, mark_function)) return;
+  if (!llvm_calls(i, mark_function)) return;
   int number = (int)LLVMConstIntGetZExtValue(LLVMGetOperand(i, 0));
   LLVMValueRef row = row_of_mark(s, number, &s->marks->items.items[number]);
-  call_count(s, "simt_count_place", &pointer, &row, 1);
+  call_executor(s, "simt_count_place", &pointer, &row, 1);
 }
 
 static void count_instruction(simt_module *s, LLVMValueRef i) {
@@ -241,7 +217,7 @@ static void count_instruction(simt_module *s, LLVMValueRef i) {
   LLVMSetCurrentDebugLocation2(s->b, NULL);
   if (segment_of(i) >= 0 && segment_of(i) != s->segment) {
     s->segment = segment_of(i);
-    call_count(s, "simt_count_segment", &pointer, &s->rows[s->segment], 1);
+    call_executor(s, "simt_count_segment", &pointer, &s->rows[s->segment], 1);
   }
   if (LLVMIsALoadInst(i)) count_pointer(s, i, LLVMGetOperand(i, 0), LLVMTypeOf(i));
   if (LLVMIsAStoreInst(i))
@@ -257,7 +233,7 @@ static void count_function(simt_module *s, LLVMValueRef function) {
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = next) {
       next = LLVMGetNextInstruction(i);
       count_instruction(s, i);
-      if (LLVMIsACallInst(i) && calls(i, mark_function)) LLVMInstructionEraseFromParent(i);
+      if (llvm_calls(i, mark_function)) LLVMInstructionEraseFromParent(i);
     }
   }
 }
@@ -277,7 +253,7 @@ static void rewrite_for_executor(simt_module *s) {
   for (LLVMValueRef f = LLVMGetFirstFunction(s->module); f; f = LLVMGetNextFunction(f)) {
     if (LLVMIsDeclaration(f)) continue;
     if (gpu_is_kernel(f)) make_c_function(f);
-    check_function_body(s, f);
+    llvm_each_instruction(i, f) check_instruction(s, i);
   }
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(s, op);
 }

@@ -21,18 +21,9 @@ bool codegen_is_lowered(const kernel *const *kernels, int index) {
   return false;
 }
 
-static bool is_barrier(LLVMValueRef instruction) {
-  size_t length;
-  if (LLVMGetInstructionOpcode(instruction) != LLVMCall) return false;
-  return strncmp(LLVMGetValueName2(LLVMGetCalledValue(instruction), &length), "rec.barrier",
-                 strlen("rec.barrier")) == 0;
-}
-
 static int barriers_of(LLVMValueRef function) {
   int count = 0;
-  for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
-    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
-      count += is_barrier(i);
+  llvm_each_instruction(i, function) count += llvm_calls(i, "rec.barrier");
   return count;
 }
 

@@ -19,16 +19,9 @@
 
 // ---- cutting ----
 
-static bool is_called(LLVMValueRef instruction, const char *name) {
-  size_t length;
-  if (!LLVMIsACallInst(instruction)) return false;
-  return strncmp(LLVMGetValueName2(LLVMGetCalledValue(instruction), &length), name,
-                 strlen(name) + 1) == 0;
-}
-
 // Behind a barrier, a mark or a function that may have either, another segment begins.
 static bool ends_segment(LLVMValueRef instruction) {
-  if (is_called(instruction, "rec.barrier") || is_called(instruction, mark_function)) return true;
+  if (llvm_calls(instruction, "rec.barrier") || llvm_calls(instruction, mark_function)) return true;
   return LLVMIsACallInst(instruction) && !LLVMIsDeclaration(LLVMGetCalledValue(instruction));
 }
 
