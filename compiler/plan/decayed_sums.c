@@ -46,25 +46,13 @@ static int decays_for(const planner *q, int n, tile_id sum) {
   return factor != NO_TILE && is_factor_of_rows(q, factor, dot) ? pv->nest : -1;
 }
 
-static void take_out(plan_nest *nest, tile_id id) {
-  int count = 0;
-  for (int i = 0; i < nest->values.count; i++)
-    if (nest->values.items[i] != id) nest->values.items[count++] = nest->values.items[i];
-  nest->values.count = count;
-}
-
 static void move_into(planner *q, int n, int product, tile_id sum) {
-  plan_nest *nest = &q->p->nests.items[n];
   tile_id decayed = value(q, sum)->args[0];
-  plan_value *pv = &q->p->values[decayed];
-  pv->inlined = true;
-  pv->held = HELD_INLINE;
-  pv->nest = pv->start = pv->buffer = -1;
-  take_out(nest, decayed);
-  take_out(nest, sum);
+  plan_hold_inline(q, decayed);
+  plan_take_from_nest(q, n, decayed);
   vec_push(q->a, &q->p->nests.items[product].values, sum);
   q->p->values[sum].start = product;
-  if (!nest->values.count && !nest->results.count) plan_remove_nest(q, n);
+  plan_take_from_nest(q, n, sum);
 }
 
 void plan_decay_in_products(planner *q) {

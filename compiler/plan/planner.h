@@ -81,6 +81,10 @@ bool plan_has_room(planner *q, tile_id matrix);
 
 // gpu/fuse.c: elementwise values around a product join its nest.
 void plan_join_nests(planner *q);
+// Takes the value from a nest, which goes away if it has nothing else.
+void plan_take_from_nest(planner *q, int n, tile_id id);
+// Whatever reads the value makes it.
+void plan_hold_inline(planner *q, tile_id id);
 
 // gpu/fuse.c: memory for sums over rows that several warps share.
 void plan_add_row_sums(planner *q);

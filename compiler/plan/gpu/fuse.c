@@ -188,14 +188,20 @@ static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
   return -1;
 }
 
-// Takes the value from a nest, which goes away if it has nothing else.
-static void take_from_nest(planner *q, int n, tile_id id) {
+void plan_take_from_nest(planner *q, int n, tile_id id) {
   plan_nest *nest = &q->p->nests.items[n];
   int left = 0;
   for (int i = 0; i < nest->values.count; i++)
     if (nest->values.items[i] != id) nest->values.items[left++] = nest->values.items[i];
   nest->values.count = left;
   if (!left && !nest->results.count) plan_remove_nest(q, n);
+}
+
+void plan_hold_inline(planner *q, tile_id id) {
+  plan_value *pv = &q->p->values[id];
+  pv->inlined = true;
+  pv->held = HELD_INLINE;
+  pv->buffer = pv->nest = pv->start = -1;
 }
 
 // The value is made in the accumulator of nest n alone.
@@ -221,14 +227,10 @@ static void join_two(planner *q, int first, int n, tile_id scaled) {
   int start = p->values[sum].start;
   p->values[sum].start = n;
   int before = p->nests.count;
-  take_from_nest(q, start, sum);
-  if (scaled != NO_TILE && p->nests.count == before) take_from_nest(q, start, scaled);
+  plan_take_from_nest(q, start, sum);
+  if (scaled != NO_TILE && p->nests.count == before) plan_take_from_nest(q, start, scaled);
   plan_remove_nest(q, first - (p->nests.count < before && start < first));
-  if (scaled == NO_TILE) return;
-  plan_value *pv = &p->values[scaled];
-  pv->inlined = true;
-  pv->held = HELD_INLINE;
-  pv->buffer = pv->nest = pv->start = -1;
+  if (scaled != NO_TILE) plan_hold_inline(q, scaled);
 }
 
 // ---- after ----
@@ -257,10 +259,6 @@ static bool ends_with_product(const planner *q, int n) {
   return nest->values.count == 1 ||
          (nest->values.count == 2 && plan_begun_sum(q->p, nest) != NO_TILE);
 }
-
-// May the product be computed as late as the points? No nest in between may update a state that it
-// reads.
-static bool may_wait(const planner *q, int n, int points) { return !loses_state(q, n, points); }
 
 // Are the operands of the value made before nest n, by it, or by the points?
 static bool operands_are_there(const planner *q, int n, int points, tile_id id) {
@@ -329,8 +327,8 @@ static int continuing_nest(const planner *q, int n) {
   if (!at_points(q, points, id) || points->instructions > GPU_COST_FUSED_WORK) return -1;
   if (!sums_rows(q, points, &nest->dot) || !axis_in(pv->tile, nest->dot.j)) return -1;
   if (nest->two && is_read_behind(q, found, id)) return -1;
-  if (loses_state(q, n, found + 1)) return -1;  // the points overwrite what the product reads
-  return found == n + 1 || may_come(q, n, found) || may_wait(q, n, found) ? found : -1;
+  // what the product reads is lost in between, or the points overwrite it
+  return loses_state(q, n, found + 1) ? -1 : found;
 }
 
 // Gives all values of nest `from` to nest `to`.
