@@ -7,17 +7,9 @@
 #include "compiler/base/ice.h"
 #include "compiler/emit/gpu_ops.h"
 
-enum {
-  PURE = GPU_PURE,
-  WARP = GPU_WARP,
-  GROUP = GPU_GROUP,
-  BLOCK = GPU_BLOCK,
-  MEMORY = GPU_MEMORY
-};
-
 const gpu_op_row gpu_ops[GPU_OP_COUNT] = {
 #define GPU_OP(id, name, result, arguments, kind, section, map) \
-  [GPU_##id] = {name, result, arguments, (gpu_op_kind)kind, section, map},
+  [GPU_##id] = {name, result, arguments, GPU_##kind, section, map},
 #include "compiler/emit/gpu_ops.def"
 #undef GPU_OP
 };

@@ -55,8 +55,6 @@ static void wait_copies(int but) {
 
 void simt_cp_async_wait_0(void) { wait_copies(0); }
 void simt_cp_async_wait_1(void) { wait_copies(1); }
-void simt_cp_async_wait_2(void) { wait_copies(2); }
-void simt_cp_async_wait_3(void) { wait_copies(3); }
 
 void async_check_exit(simt_block *b, int thread) {
   if (b->threads[thread].copy_count > 0)

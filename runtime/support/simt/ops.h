@@ -48,8 +48,6 @@ void simt_cp_async4(void *to, const void *from, int32_t bytes);
 void simt_cp_async_commit(void);
 void simt_cp_async_wait_0(void);
 void simt_cp_async_wait_1(void);
-void simt_cp_async_wait_2(void);
-void simt_cp_async_wait_3(void);
 
 int32_t simt_shared_address(const void *at);
 void simt_fence_async(void);
