@@ -52,10 +52,7 @@ bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *f
                  emitter *inner, LLVMValueRef *args) {
   *function = LLVMGetNamedFunction(e->m->module, name);
   if (*function) return false;
-  *function = llvm_function(e->m, name, type, e->clone);
-  LLVMSetVisibility(*function, LLVMDefaultVisibility);
-  LLVMSetLinkage(*function, LLVMInternalLinkage);
-  llvm_flag(*function, "noinline");
+  *function = llvm_internal(e->m, name, type, e->clone);
   *inner = *e;
   inner->where = (span){0};
   inner->b = LLVMCreateBuilderInContext(e->context);

@@ -108,6 +108,15 @@ LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type,
   return function;
 }
 
+LLVMValueRef llvm_internal(llvm_module *m, const char *name, LLVMTypeRef type,
+                           codegen_clone clone) {
+  LLVMValueRef function = llvm_function(m, name, type, clone);
+  LLVMSetVisibility(function, LLVMDefaultVisibility);
+  LLVMSetLinkage(function, LLVMInternalLinkage);
+  llvm_flag(function, "noinline");
+  return function;
+}
+
 void llvm_may_unwind(LLVMValueRef function) {
   LLVMRemoveEnumAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                                  LLVMGetEnumAttributeKindForName("nounwind", strlen("nounwind")));

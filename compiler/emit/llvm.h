@@ -26,6 +26,8 @@ void llvm_module_free(llvm_module *m);
 
 // A function with the attributes of every generated function; hidden unless exported.
 LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type, codegen_clone clone);
+// One for calls within the module, which passes leave a function of its own.
+LLVMValueRef llvm_internal(llvm_module *m, const char *name, LLVMTypeRef type, codegen_clone clone);
 void llvm_attribute(llvm_module *m, LLVMValueRef function, const char *name, const char *value);
 // Same for attributes without a value, by LLVM's name: nounwind, noinline, alwaysinline.
 void llvm_flag(LLVMValueRef function, const char *name);

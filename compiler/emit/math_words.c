@@ -137,18 +137,9 @@ ir call_own(emitter *e, const char *name, ir *args, int count, body_function *bo
            clone_targets[e->clone].suffix);
   LLVMTypeRef type = LLVMTypeOf(args[0]), types[2] = {type, type};
   LLVMTypeRef function_type = LLVMFunctionType(type, types, (unsigned)count, 0);
-  ir function = LLVMGetNamedFunction(e->m->module, symbol);
-  if (!function) {
-    function = llvm_function(e->m, symbol, function_type, e->clone);
-    LLVMSetVisibility(function, LLVMDefaultVisibility);
-    LLVMSetLinkage(function, LLVMInternalLinkage);
-    llvm_flag(function, "noinline");
-    emitter inner = *e;
-    inner.where = (span){0};
-    inner.b = LLVMCreateBuilderInContext(e->context);
-    emit_open(&inner, function);
-    ir parameters[2];
-    LLVMGetParams(function, parameters);
+  ir function, parameters[2];
+  emitter inner;
+  if (emit_shared(e, symbol, function_type, &function, &inner, parameters)) {
     LLVMBuildRet(inner.b, body(&inner, name, parameters, count));
     LLVMDisposeBuilder(inner.b);
   }

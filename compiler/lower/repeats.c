@@ -54,22 +54,14 @@ static bool is_variable(const open_turn *t, const ir *x) {
   return is_in_variables(x, t->inside.variables, t->inside.p->program->values.count);
 }
 
-static ir new_function(emitter *e, const char *name, LLVMTypeRef type) {
-  ir function = llvm_function(e->m, name, type, e->clone);
-  LLVMSetVisibility(function, LLVMDefaultVisibility);
-  LLVMSetLinkage(function, LLVMInternalLinkage);
-  llvm_flag(function, "noinline");
-  return function;
-}
-
 static void open(repeat_calls *r, open_turn *t, nest_range nests) {
   lower *l = r->outside;
   emitter *e = l->e;
   size_t length;
   const char *owner = LLVMGetValueName2(e->function, &length);
   t->name = arena_printf(e->a, "%s_turn", owner);  // LLVM numbers equal names
-  t->function =
-      new_function(e, t->name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), NULL, 0, 0));
+  t->function = llvm_internal(
+      e->m, t->name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), NULL, 0, 0), e->clone);
   t->emitter = *e;
   t->emitter.a = arena_new();  // hundreds of turns may follow
   t->emitter.b = LLVMCreateBuilderInContext(e->context);
@@ -230,7 +222,7 @@ static turn_function with_parameters(open_turn *t) {
   LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, count + 1);
   for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(t->loads[t->parameters.items[i]]);
   turn_function f = {.type = LLVMFunctionType(result_type(t), types, (unsigned)count, 0)};
-  f.function = new_function(e, t->name, f.type);
+  f.function = llvm_internal(e->m, t->name, f.type, e->clone);
   mark_nests_apart(t, f.function);
   move_blocks(t->function, f.function);
   for (int i = 0; i < count; i++)

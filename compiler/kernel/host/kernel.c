@@ -181,10 +181,7 @@ static ir instance_function(kernel_frame *h, const char *name, bool masked, inst
   for (int i = 0; i < h->k->grid_count; i++) types[count++] = e->i64;
   types[count++] = e->i64;
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
-  ir f = llvm_function(e->m, name, *type, e->clone);
-  LLVMSetVisibility(f, LLVMDefaultVisibility);
-  LLVMSetLinkage(f, LLVMInternalLinkage);
-  llvm_flag(f, "noinline");
+  ir f = llvm_internal(e->m, name, *type, e->clone);
   kernel_frame inner = *h;
   emitter own = *e;
   inner.e = &own;

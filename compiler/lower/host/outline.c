@@ -135,10 +135,7 @@ static void open_outlined_part(outline *o) {
   const char *owner = LLVMGetValueName2(e->function, &length);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), &e->pointer, 1, 0);
   const char *name = arena_printf(e->a, "%s_part", owner);  // LLVM numbers equal names
-  ir function = llvm_function(e->m, name, type, e->clone);
-  LLVMSetVisibility(function, LLVMDefaultVisibility);
-  LLVMSetLinkage(function, LLVMInternalLinkage);
-  llvm_flag(function, "noinline");
+  ir function = llvm_internal(e->m, name, type, e->clone);
   LLVMBuildCall2(e->b, type, function, &o->environment, 1, "");
   o->emitter = *e;
   o->emitter.b = LLVMCreateBuilderInContext(e->context);
