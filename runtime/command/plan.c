@@ -1,6 +1,8 @@
 // rec plan: what training takes on many ranks, before there are any.
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "compiler/abi/output.h"
 #include "runtime/command/session.h"
@@ -168,7 +170,9 @@ static int run_session(session *s, void *request) {
 // Before anything is measured.
 static rec_status check_plan_outputs(const plan_command_request *r) {
   output_note_input_path(r->times);
-  return r->plot ? predictions_may_draw(r->plot, r->again) : REC_OK;
+  rec_status status = r->plot ? predictions_may_draw(r->plot, r->again) : REC_OK;
+  bool missing = !status && r->plot && mkdir(r->plot, 0777) && errno != EEXIST;
+  return missing ? rec_file_failed(r->plot) : status;
 }
 
 // *speaks: this process is to go on; the other ranks of a job have done their part.

@@ -144,7 +144,7 @@ static rec_status write_events(loop *l, const step_report *r, double seconds) {
 
 // Numbers that are not finite must not replace good ones.
 static rec_status check_weights(const loop *l) {
-  const char *bad = trainer_bad_weight(l->t);
+  const char *bad = trained_bad_weight(&l->t->of, l->t->weights);
   if (!bad) return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
                   "train %s: the weight %s is not finite after step %lld; a smaller lr may help",
@@ -210,6 +210,7 @@ static rec_status name_start(loop *l, const train_block *before) {
 
 static rec_status load_start(loop *l, const train_block *before) {
   rec_status status = result_load_run(l->s, before, NULL, l->t->weights);
+  if (!status) status = result_check_finite(l->s, before, l->t->weights);
   if (!status) status = result_check_alphabet(l->s, before, l->t->block, &l->data);
   return status ? status : name_start(l, before);
 }

@@ -61,6 +61,14 @@ rec_status result_load_run(const session *s, const train_block *block, const tra
                       weights);
 }
 
+rec_status result_check_finite(const session *s, const train_block *block, const void *weights) {
+  const trained_model of = session_model(s, block);
+  const char *bad = trained_bad_weight(&of, weights);
+  if (!bad) return REC_OK;
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected finite weights, found others in %s",
+                  result_path(s, block).text, bad);
+}
+
 // NULL: they are numbers, whose meaning is not known here.
 static const char *symbols_of(const train_block *block, const char *characters) {
   if (block->generated || block->source.kind == SOURCE_TOKENS) return NULL;

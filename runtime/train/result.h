@@ -17,6 +17,9 @@ rec_status result_load_from(const session *s, const train_block *block, const ch
 rec_status result_load_run(const session *s, const train_block *block, const train_data *data,
                            void *weights);
 
+// An error if a number of these weights, which were read, is not finite.
+rec_status result_check_finite(const session *s, const train_block *block, const void *weights);
+
 // An error if the tokens of these data, of the block `reader`, stand for other characters than
 // those that the model has learned.
 rec_status result_check_alphabet(const session *s, const train_block *block,

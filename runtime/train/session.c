@@ -88,7 +88,7 @@ rec_status session_open(const rec_module *module, const session_options *options
   const cJSON *json = json_get(module->json, "program");
   if (!cJSON_IsObject(json))
     return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a program with a train block, found none",
-                    module->path);
+                    module->source_count ? module->sources[0].path : module->path);
   session *s = calloc(1, sizeof *s);
   if (!s) return rec_no_memory();
   *s = (session){.module = module, .options = *options, .lock = -1};

@@ -264,15 +264,6 @@ static void describe_step(trainer *t, step_report *report) {
   t->in->update.step = (optimizer_step){b, report->rate, scale, t->step + 1};
 }
 
-const char *trainer_bad_weight(const trainer *t) {
-  const train_model *m = t->of.model;
-  for (int i = 0; i < m->parameter_count; i++)
-    if (!isfinite(
-            t->of.n->square_sum(trainer_parameter(t, t->weights, i), m->parameters[i].elements)))
-      return m->parameters[i].name;
-  return NULL;
-}
-
 enum { BAD_NUMBER = 1024 };  // bytes of a text
 
 // The first number that is not finite: in a weight, or in a shard, which is run again operation by
@@ -317,7 +308,7 @@ static void agree_on_bad_number(const trainer *t, bad_number *found) {
 }
 
 static void find_bad_number(trainer *t, bad_number *found) {
-  const char *weight = trainer_fetch(t) ? NULL : trainer_bad_weight(t);
+  const char *weight = trainer_fetch(t) ? NULL : trained_bad_weight(&t->of, t->weights);
   *found = (bad_number){.shard = -1};
   if (weight)
     snprintf(found->text, BAD_NUMBER, "the weight %s", weight);

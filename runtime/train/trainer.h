@@ -76,9 +76,6 @@ rec_status trainer_fetch(trainer *t);
 #define TRAINER_STOPPED ((rec_status) - 1)
 rec_status trainer_step(trainer *t, const train_data *data, step_report *report);
 
-// The first weight with a number that is not finite; NULL: none.
-const char *trainer_bad_weight(const trainer *t);
-
 // The part of a parameter that is stepped here, and where a state of its optimizer lies for it in
 // the moments.
 typedef struct moment_part {

@@ -234,6 +234,7 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   status = e->weights ? REC_OK : rec_no_memory();
   if (!status) status = session_open_data(s, e->block, &e->data);
   if (!status) status = result_load_run(s, e->block, &e->data, e->weights);
+  if (!status) status = result_check_finite(s, e->block, e->weights);
   if (!status) status = result_check_alphabet(s, e->block, e->block, &e->data);
   if (!status) status = check_weights_held_out(e, b);
   if (!status) status = compute_place(e->of.where, e->weights, trained_bytes(&e->of), &e->there);

@@ -87,6 +87,9 @@ typedef struct trained_model {
   rec_dtype dtype;       // of weights and states
 } trained_model;
 
+// The name of the first weight with a number that is not finite; NULL: there is none.
+const char *trained_bad_weight(const trained_model *of, const void *weights);
+
 // Bytes of a block of all its parameters.
 static inline int64_t trained_bytes(const trained_model *of) {
   return of->model->parameter_elements * of->n->element_size;

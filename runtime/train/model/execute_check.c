@@ -1,4 +1,6 @@
-// Do the kernels of a library fit the operations of a model? A library may be damaged.
+// Do the kernels of a library fit the operations of a model? A library may be damaged. Are weights finite?
+#include <math.h>
+
 #include "runtime/train/model/execute.h"
 
 static rec_status misfit_kernel(const train_kernel *k) {
@@ -78,4 +80,14 @@ rec_status execute_check(const train_model *m, const train_kernel *kernels) {
   if (m->tensors[m->logits].elements == m->vocabulary) return REC_OK;
   return rec_fail(REC_ERROR_FORMAT, "expected logits for %lld symbols, found %lld",
                   (long long)m->vocabulary, (long long)m->tensors[m->logits].elements);
+}
+
+const char *trained_bad_weight(const trained_model *of, const void *weights) {
+  const train_model *m = of->model;
+  for (int i = 0; i < m->parameter_count; i++) {
+    const model_parameter *p = &m->parameters[i];
+    const char *numbers = (const char *)weights + p->place * of->n->element_size;
+    if (!isfinite(of->n->square_sum(numbers, p->elements))) return p->name;
+  }
+  return NULL;
 }
