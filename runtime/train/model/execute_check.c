@@ -1,4 +1,4 @@
-// Do the kernels of a library fit the operations of a model? A library may be damaged. Are weights finite?
+// Do the kernels of a library, which may be damaged, fit the model? Are its weights finite?
 #include <math.h>
 
 #include "runtime/train/model/execute.h"
