@@ -317,6 +317,13 @@ static void report(const tokenizing *z) {
 
 // ---- the way back ----------------------------------------------------------------------------
 
+static rec_status check_tokens(const token_file *file, const char *path, int symbols) {
+  int64_t wrong = token_file_first_wrong(file, symbols);
+  if (wrong == file->count) return REC_OK;
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected tokens from 0 to %d, found %lld at %lld", path,
+                  symbols - 1, (long long)token_file_number(file, wrong), (long long)wrong);
+}
+
 static rec_status decode_file(tokenizing *z, const char *path) {
   token_id tokens[4096];
   token_file file;
@@ -326,9 +333,10 @@ static rec_status decode_file(tokenizing *z, const char *path) {
   rec_status status =
       token_file_open(path, FORMAT_BY_CONTENT, symbols > NARROW_SYMBOLS ? 32 : 16, &file);
   if (status) return status;
+  status = check_tokens(&file, path, symbols);
   for (int64_t at = 0, count; !status && !stopped && at < file.count; at += count) {
     count = file.count - at < 4096 ? file.count - at : 4096;
-    token_file_copy(&file, at, count, INT32_MAX, tokens);
+    token_file_copy(&file, at, count, symbols, tokens);
     status = decoder_take(z->d, tokens, (size_t)count, &bytes, &size);
     if (!status) status = put_output_bytes(z, bytes, size);
   }
