@@ -9,7 +9,7 @@
 
 rec_status rec_no_memory(void);
 rec_status rec_file_failed(const char *path);  // by errno
-// Is there a file of this name, be it one that cannot be read? Who opens it then learns why.
+// Is there a file of this name? A file that cannot be read is there: opening it says why.
 bool rec_file_is_there(const char *path);
 
 // Memory for so many bytes, not cleared, at a multiple of REC_ALIGNMENT, for free(); NULL: there is

@@ -61,7 +61,7 @@ bool phase_is_read_before(const scan *s, int state) {
     if (before[i] && v->op == VALUE_SUM) return true;
     for (int k = 0; k < s->state_count; k++) {
       const scan_state *other = &s->states[k];
-      if (other->lag >= 0) continue;  // the recurrence does not have it
+      if (other->lag >= 0) continue;  // lag_matrix.c added it: s->from has no tensor of it
       before[i] = before[i] && i != body->tensors.items[other->tensor].assigned;
     }
   }

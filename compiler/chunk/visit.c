@@ -162,7 +162,7 @@ static void visit_one(scan *s, value_id id) {
     if (v->op == VALUE_SUM) {
       visit_sum(s, id);
     } else {
-      const linear *x = linear_value(s, id);  // which may grow s->linears
+      const linear *x = linear_value(s, id);  // may move s->linears
       s->linears[id] = (linear *)x;
       if (!s->reason && !has_left(s, id)) low_rank_replace(s, id);
     }

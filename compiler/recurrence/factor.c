@@ -60,7 +60,7 @@ value_id factor_product(builder *b, const factors *x) {
   return id;
 }
 
-// The sum of sums. contract.c, which takes sums apart, would make the same two of it.
+// A sum of which x and y were parts. contract.c would take it apart into the same two, without end.
 static value_id merged_sum(builder *b, value_id id, axis_set over) {
   bool outer = b->merges;
   b->merges = true;

@@ -20,7 +20,7 @@ struct builder {
   int *table;      // open hash table of value ids + 1
   int table_size;  // a power of two
   rules_function *rules;
-  bool merges;  // two sums are being merged into one, which is not taken apart again
+  bool merges;  // factor.c merges two sums: contract.c does not take the new one apart
 };
 
 // With the rules of simplify.c. Values that the body has already are shared with.

@@ -263,7 +263,7 @@ static void remove_parts(const char *folder) {
   if (entries) closedir(entries);
 }
 
-// Tables say what the model was that is lost.
+// Removes the tables of an evaluation, which describe the model that is replaced.
 static void remove_tables(const char *folder) {
   DIR *entries = opendir(folder);
   for (struct dirent *e; entries && (e = readdir(entries));)

@@ -206,7 +206,7 @@ rec_status plot_close(plot *p, const picture *of, const char *folder, bool *draw
   bool whole = text_close(&p->script) && text_close(&p->table);
   rec_status status = whole ? REC_OK : rec_no_memory();
   if (!status && p->curves) status = save_table(p, of, y, csv.text);
-  // What an earlier page showed, and this one does not.
+  // The picture of an earlier page has no curve any more.
   if (!p->curves && !plot_allowed(of, folder, false)) unlink(csv.text), unlink(svg.text);
   *drawn = !status && p->curves && report_draw(p->script.text, p->script.size, svg.text);
   text_close(&p->table);

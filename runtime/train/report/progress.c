@@ -23,7 +23,7 @@ void progress_open(progress *p, const char *name, int64_t first, int64_t total,
                   .step = first};
 }
 
-// A line that is longer than the terminal is wide would not be drawn over: each would begin another.
+// The columns of the terminal. A longer line would wrap, and the next would not be drawn over it.
 static int terminal_width(void) {
   enum { USUAL = 80 };
   struct winsize size;
