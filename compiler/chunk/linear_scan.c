@@ -329,13 +329,16 @@ static tile_program *build_scan_program(arena *a, const recurrence *from,
   return tile_simplify(a, tile_drop_unused(a, s->program));
 }
 
-// Where states that are read again do not fit either, the reason is that of the recurrence itself.
+// Where no copy fits either, the reason is that of the recurrence itself.
 static tile_program *build_chunk(arena *a, const recurrence *from, int length, scan_purpose purpose,
                                  const char **reason) {
   const recurrence_reads *reads = recurrence_read_again(a, from);
   tile_program *made =
       reads ? build_scan_program(a, reads->made, reads, length, purpose, true, reason) : NULL;
-  return made ? made : build_scan_program(a, from, NULL, length, purpose, true, reason);
+  if (!made) made = build_scan_program(a, from, NULL, length, purpose, true, reason);
+  const recurrence *with_keys = made ? NULL : recurrence_with_unit_keys(a, from);
+  const char *unused;
+  return with_keys ? build_scan_program(a, with_keys, NULL, length, purpose, true, &unused) : made;
 }
 
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,

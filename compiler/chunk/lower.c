@@ -167,17 +167,27 @@ static tile_id shared_argument(program *p, tile_place place) {
   return argument >= 0 ? tile_leaf(p, TILE_ARGUMENT, argument) : tile_argument(p, place);
 }
 
+// Axes of one entry that a tensor has here alone, not in memory (recurrence_with_unit_keys).
+static axis_set unit_axes(const typed_tensor *tensor) {
+  axis_set in_memory = 0;
+  for (int i = 0; i < tensor->axis_count; i++) in_memory |= axis_bit(tensor->axes[i]);
+  return tensor->axis_set & ~in_memory;
+}
+
 tile_pair lower_tensor(tile_program *p, const typed_body *body, tile_role role, int tensor) {
+  const typed_tensor *t = &body->tensors.items[tensor];
+  axis_set unit = unit_axes(t);
   tile_pair pair = pair_real(shared_argument(p, tile_tensor_place(role, body, tensor, 0)));
-  if (body->tensors.items[tensor].complex)
-    pair.im = shared_argument(p, tile_tensor_place(role, body, tensor, 1));
-  return pair;
+  if (t->complex) pair.im = shared_argument(p, tile_tensor_place(role, body, tensor, 1));
+  return unit ? pair_each(p, pair, (tile_value){.op = TILE_EXPAND, .over = unit}) : pair;
 }
 
 void lower_result(tile_program *p, const typed_body *body, tile_role role, int tensor,
                   tile_pair value) {
+  const typed_tensor *t = &body->tensors.items[tensor];
+  if (unit_axes(t)) value = pair_sum(p, value, unit_axes(t));
   tile_add_result(p, tile_tensor_place(role, body, tensor, 0), value.re);
-  if (body->tensors.items[tensor].complex)
+  if (t->complex)
     tile_add_result(p, tile_tensor_place(role, body, tensor, 1), pair_imaginary(p, value));
 }
 

@@ -145,6 +145,10 @@ typedef struct recurrence_reads {
 // NULL: there are none.
 recurrence_reads *recurrence_read_again(arena *memory, const recurrence *from);
 
+// A copy whose states that a larger one depends on, and that depend on it, have a key axis of one
+// entry (unit_keys.c). It is in their axis_set alone: in memory they lie as before. NULL: no state is so.
+recurrence *recurrence_with_unit_keys(arena *memory, const recurrence *from);
+
 // ---- long lags (delay.c) ---------------------------------------------------------------------
 
 // An input whose row t is row t - steps of a tensor; before the start, of a lag buffer, and 0
