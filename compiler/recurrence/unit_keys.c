@@ -35,7 +35,8 @@ static bool is_row(const recurrence *from, const state_graph *g, int tensor) {
   for (int i = 0; node >= 0 && i < from->body.tensors.count; i++) {
     const typed_tensor *other = &from->body.tensors.items[i];
     if (other->kind != TENSOR_STATE || other->axis_set == t->axis_set) continue;
-    if (!(t->axis_set & ~other->axis_set) && node_coupled(g, node, g->node_of_state[i])) return true;
+    if (!(t->axis_set & ~other->axis_set) && node_coupled(g, node, g->node_of_state[i]))
+      return true;
   }
   return false;
 }
@@ -115,7 +116,8 @@ static typed_body body_with_axis(unit_rows *r) {
 }
 
 recurrence *recurrence_with_unit_keys(arena *memory, const recurrence *from) {
-  unit_rows r = {.memory = memory, .from = &from->body, .axis = from->body.axes.count, .fits = true};
+  unit_rows r = {
+      .memory = memory, .from = &from->body, .axis = from->body.axes.count, .fits = true};
   if (r.axis >= TYPED_MAX_AXES || !find_rows(&r, from)) return NULL;
   describe_values(&r);
   typed_body body = body_with_axis(&r);
@@ -123,7 +125,8 @@ recurrence *recurrence_with_unit_keys(arena *memory, const recurrence *from) {
   made->body = body_rewritten(memory, &body, row_rewritten, &r);
   if (!r.fits) return NULL;
   for (int i = 0; i < made->body.tensors.count; i++)
-    if (r.is_row[i]) made->body.tensors.items[i].assigned = r.kept[from->body.tensors.items[i].assigned];
+    if (r.is_row[i])
+      made->body.tensors.items[i].assigned = r.kept[from->body.tensors.items[i].assigned];
   find_structure(memory, made);
   return made;
 }
