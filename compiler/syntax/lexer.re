@@ -82,8 +82,8 @@ token_stream lex_source(arena *a, interner *names, diag *d, const source *s) {
       "..."                         { lex_foreign(&lx, TK_DOTDOT, "write '..'", from, YYCURSOR); continue; }
       "!="                          { lex_foreign(&lx, TK_EQ, "write 1 - (a == b)", from, YYCURSOR); continue; }
       "!"                           { lex_foreign(&lx, TK_NONE, "the opposite of a condition c is 1 - c", from, YYCURSOR); continue; }
-      "&" | "&&"                    { lex_foreign(&lx, TK_STAR, "two conditions hold when their product is 1: write a * b", from, YYCURSOR); continue; }
-      "|" | "||"                    { lex_foreign(&lx, TK_PLUS, "one of two conditions holds when max(a, b) is 1", from, YYCURSOR); continue; }
+      "&" | "&&"                    { lex_foreign(&lx, TK_STAR, HINT_BOTH, from, YYCURSOR); continue; }
+      "|" | "||"                    { lex_foreign(&lx, TK_PLUS, HINT_EITHER, from, YYCURSOR); continue; }
       "?"                           { lex_foreign(&lx, TK_NONE, "there are no branches: write where(condition, a, b)", from, YYCURSOR); continue; }
       "%"                           { lex_percent(&lx, from, YYCURSOR); continue; }
       *                             { lex_foreign(&lx, TK_NONE, "this character has no meaning: remove it", from, YYCURSOR); continue; }

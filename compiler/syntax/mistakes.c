@@ -453,6 +453,17 @@ static bool start_in_a_call(parse *p) {
   return skip_to_recovery_point(p);
 }
 
+// g > 1 and g < 2    g < 1 or g > 2
+static bool word_between_conditions(parse *p) {
+  const token *t = peek(p, 0);
+  bool both = t->kind == TK_NAME && strcmp(t->text, "and") == 0;
+  bool either = t->kind == TK_NAME && strcmp(t->text, "or") == 0;
+  if (!(both || either) || !fits(p, TK_STAR)) return false;
+  say(p, t->span, expected_text(p), found_text(p, t), both ? HINT_BOTH : HINT_EITHER);
+  take_as(p, both ? TK_STAR : TK_PLUS);
+  return true;
+}
+
 // u[D = 0..8]        u[D = 0:8]
 static bool range_in_slice(parse *p) {
   const token *t = peek(p, 0), *innermost = count_brackets(p).innermost;
@@ -468,6 +479,6 @@ static bool range_in_slice(parse *p) {
 bool mistake_at(parse *p) {
   return declared_value(p) || lagged_expression(p) || count_of_repeat(p) ||
          bare_tuple_of_repeat(p) || start_in_a_call(p) || range_in_slice(p) || bare_point(p) ||
-         chained_comparison(p) || later_step(p) || number_in_brackets(p) || bare_tuple(p) ||
-         setting_without_value(p) || loop(p);
+         chained_comparison(p) || word_between_conditions(p) || later_step(p) ||
+         number_in_brackets(p) || bare_tuple(p) || setting_without_value(p) || loop(p);
 }

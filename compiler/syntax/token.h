@@ -26,6 +26,10 @@ typedef VEC(token) tokens;
 
 enum { TK_NONE = -1 };
 
+// Hints about `&&` and `and`, `||` and `or`.
+#define HINT_BOTH "two conditions hold when their product is 1: write a * b"
+#define HINT_EITHER "one of two conditions holds when max(a, b) is 1"
+
 // Comments go to a side list by position, for the formatter; `///` too.
 typedef struct comment {
   span span;      // without the line end
