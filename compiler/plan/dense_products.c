@@ -25,10 +25,7 @@ static axis_set tile_of(const finder *f, tile_id id) {
 }
 
 static bool is_large(const finder *f, axis_set axes) {
-  double size = 1;
-  for (int axis = 0; axis < f->from->axes.count; axis++)
-    if (axis_in(axes, axis)) size *= (double)f->from->axes.items[axis].size;
-  return plan_sized(f->from, axes) && size >= FEWEST_NUMBERS;
+  return plan_entries(f->m, f->from, axes) >= FEWEST_NUMBERS;
 }
 
 static bool have_lanes(const finder *f, const tile_value *mul) {

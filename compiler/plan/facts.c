@@ -313,23 +313,20 @@ int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id) {
     if (place->lag >= 0) is_complex = body->lags.items[place->lag].complex;
     return place->axis_count && !is_complex ? place->axes[place->axis_count - 1] : -1;
   }
-  if (v->op == TILE_RENAME) {
-    int axis = plan_contiguous_axis(m, p, v->args[0]);
-    return axis == tile_renamed_from(v) ? tile_renamed_to(v) : axis;
+  int below =
+      plan_is_inline(v->op) && tile_arity(v->op) ? plan_contiguous_axis(m, p, v->args[0]) : -1;
+  switch (v->op) {
+    case TILE_RENAME: return below == tile_renamed_from(v) ? tile_renamed_to(v) : below;
+    case TILE_SPLIT: return below == tile_whole_axis(v) ? tile_inner_axis(v) : below;
+    case TILE_JOIN:
+      return below == tile_inner_axis(v)   ? tile_whole_axis(v)
+             : below == tile_outer_axis(v) ? -1
+                                           : below;
+    case TILE_SLICE: return below == tile_entry_axis(v) ? -1 : below;
+    case TILE_EXPAND:
+    case TILE_STOP: return below;
+    default: break;
   }
-  if (v->op == TILE_SPLIT) {
-    int axis = plan_contiguous_axis(m, p, v->args[0]);
-    return axis == tile_whole_axis(v) ? tile_inner_axis(v) : axis;
-  }
-  if (v->op == TILE_JOIN) {
-    int axis = plan_contiguous_axis(m, p, v->args[0]);
-    return axis == tile_inner_axis(v) ? tile_whole_axis(v) : axis == tile_outer_axis(v) ? -1 : axis;
-  }
-  if (v->op == TILE_SLICE) {
-    int axis = plan_contiguous_axis(m, p, v->args[0]);
-    return axis == tile_entry_axis(v) ? -1 : axis;
-  }
-  if (v->op == TILE_EXPAND || v->op == TILE_STOP) return plan_contiguous_axis(m, p, v->args[0]);
   int buffer = p->values[id].buffer;
   if (buffer < 0 || !p->buffers.items[buffer].axis_count) return -1;
   const plan_buffer *b = &p->buffers.items[buffer];

@@ -77,10 +77,8 @@ int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan
 // Blocks of 16 rows, over all axes around the product.
 static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *dot,
                              axis_set around) {
-  int64_t rows = blocks_up(plan_axis_size(m, p->program, dot->i), TILE_ROWS);
-  for (int axis = 0; axis < p->program->axes.count; axis++)
-    if (axis_in(around, axis)) rows *= plan_axis_size(m, p->program, axis);
-  return rows;
+  return blocks_up(plan_axis_size(m, p->program, dot->i), TILE_ROWS) *
+         plan_entries(m, p->program, around);
 }
 
 bool plan_sums_state(const plan *p, const plan_nest *nest) {
