@@ -33,7 +33,7 @@ static void pack_point(lower *l, const place_in_loops *at, void *data) {
 
 void lower_pack(lower *l, const plan_nest *nest, view to) {
   const plan_buffer *b = &l->p->buffers.items[nest->pack];
-  bool apart = plan_has_fours_apart(l->m, l->p->program, b);
+  bool apart = plan_has_fours_apart(l->p->program, b);
   pack_data p = {.from = nest->packed, .to = to, .apart = apart ? b->axes[b->axis_count - 1] : -1};
   if (nest->lane) {
     lower_points(l, nest->axes, true, pack_point, &p);

@@ -9,7 +9,7 @@ static inline const tile_value *value(const lower *l, tile_id id) {
 }
 
 static inline int64_t known_size(const lower *l, int axis) {
-  return plan_axis_size(l->m, l->p->program, axis);
+  return plan_axis_size(l->p->program, axis);
 }
 
 // The next instructions belong to the line of this value. Returns the line before, for

@@ -25,7 +25,7 @@ static axis_set tile_of(const finder *f, tile_id id) {
 }
 
 static bool is_large(const finder *f, axis_set axes) {
-  return plan_entries(f->m, f->from, axes) >= FEWEST_NUMBERS;
+  return plan_entries(f->from, axes) >= FEWEST_NUMBERS;
 }
 
 static bool have_lanes(const finder *f, const tile_value *mul) {

@@ -14,8 +14,7 @@ axis_set plan_cut_axes(const mapping *m) {
 
 axis_set plan_tile_axes(const mapping *m, axis_set axes) { return axes & ~plan_cut_axes(m); }
 
-int64_t plan_axis_size(const mapping *m, const tile_program *program, int axis) {
-  (void)m;
+int64_t plan_axis_size(const tile_program *program, int axis) {
   return program->axes.items[axis].size;
 }
 
@@ -25,11 +24,11 @@ bool plan_sized(const tile_program *program, axis_set axes) {
   return true;
 }
 
-int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes) {
+int64_t plan_entries(const tile_program *program, axis_set axes) {
   if (!plan_sized(program, axes)) return -1;
   int64_t count = 1;
   for (int axis = 0; axis < program->axes.count; axis++)
-    if (axis_in(axes, axis)) count *= plan_axis_size(m, program, axis);
+    if (axis_in(axes, axis)) count *= plan_axis_size(program, axis);
   return count;
 }
 
@@ -71,7 +70,7 @@ plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_
   }
   extent stride = {.factor = lane ? m->lanes : 1};
   for (int i = b.axis_count - 1; i >= 0; i--) {
-    int64_t size = plan_axis_size(m, program, b.axes[i]);
+    int64_t size = plan_axis_size(program, b.axes[i]);
     b.stride[b.axes[i]] = stride;
     if (size == TILE_RUNTIME_SIZE)
       stride.sizes |= axis_bit(b.axes[i]);

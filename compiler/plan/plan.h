@@ -248,7 +248,7 @@ typedef struct carried_value {
 
 typedef VEC(carried_value) carried_list;
 
-int64_t plan_axis_size(const mapping *m, const tile_program *program,
+int64_t plan_axis_size(const tile_program *program,
                        int axis);  // TILE_RUNTIME_SIZE: at run time
 axis_set plan_tile_axes(const mapping *m, axis_set axes);
 bool plan_has_lane(const mapping *m, axis_set axes);
@@ -337,7 +337,7 @@ axis_list plan_by_rank(const mapping *m, const tile_program *program, axis_set a
 // while all threads have some.
 int plan_numbers_at_once(int64_t size, int64_t count, int threads);
 // The number of points over all these axes; -1: a size is known at run time only.
-int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes);
+int64_t plan_entries(const tile_program *program, axis_set axes);
 // The axis along which the value at hand lies contiguously in memory, or -1.
 int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
 bool plan_viewable(const mapping *m, const plan *p, tile_id id);
@@ -378,7 +378,7 @@ bool plan_suits_vectors_by_mma(const mapping *m, const tile_program *program, ax
                                axis_set depth, int last);
 // Do lanes read two fours of numbers of the matrix at once that lie PLAN_FOURS_APART columns apart?
 enum { PLAN_FOURS_APART = 32 };
-bool plan_has_fours_apart(const mapping *m, const tile_program *program, const plan_buffer *b);
+bool plan_has_fours_apart(const tile_program *program, const plan_buffer *b);
 matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Elements of shared memory for partial sums of the product, or 0.
 int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);

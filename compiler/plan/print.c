@@ -26,7 +26,7 @@ static const char *planned_axis_name(const printer *o, int axis) {
 }
 
 static void put_size(printer *o, int axis) {
-  int64_t size = plan_axis_size(o->m, o->p->program, axis);
+  int64_t size = plan_axis_size(o->p->program, axis);
   if (size == TILE_RUNTIME_SIZE)
     fprintf(o->out, "%s", planned_axis_name(o, axis));
   else
@@ -279,7 +279,7 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
   const char *separator = "";
   for (int i = 0; i < 3; i++) {
     if (axes[i] < 0) continue;
-    int64_t size = plan_axis_size(o->m, o->p->program, axes[i]);
+    int64_t size = plan_axis_size(o->p->program, axes[i]);
     if (size == TILE_RUNTIME_SIZE)
       fprintf(o->out, "%s%s ?", separator, planned_axis_name(o, axes[i]));
     if (size != TILE_RUNTIME_SIZE)
@@ -331,10 +331,9 @@ static void put_threads(printer *o, const plan_nest *nest) {
 static void put_lanes_of_system(printer *o, const plan_nest *nest) {
   const tile_program *program = o->p->program;
   int row = tile_row_axis(&program->values.items[nest->values.items[0]]);
-  int64_t columns = plan_entries(o->m, program, nest->axes & ~axis_bit(row));
-  int lanes = columns < 0
-                  ? 1
-                  : plan_lanes_of_system(o->m, (double)columns, plan_axis_size(o->m, program, row));
+  int64_t columns = plan_entries(program, nest->axes & ~axis_bit(row));
+  int lanes =
+      columns < 0 ? 1 : plan_lanes_of_system(o->m, (double)columns, plan_axis_size(program, row));
   if (lanes > 1) fprintf(o->out, ", %d lanes for each column", lanes);
 }
 
@@ -475,7 +474,7 @@ static void put_buffer(printer *o, int buffer, const plan_place *at) {
     fprintf(o->out, ", the state's memory");
   else
     put_where(o, b, at);
-  if (plan_has_fours_apart(o->m, o->p->program, b)) fprintf(o->out, ", fours of columns apart");
+  if (plan_has_fours_apart(o->p->program, b)) fprintf(o->out, ", fours of columns apart");
   if (b->persistent) fprintf(o->out, ", through all runs");
   if (b->kept) fprintf(o->out, ", of every step of a chunk");
   fprintf(o->out, ", nests ");

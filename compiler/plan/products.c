@@ -22,7 +22,7 @@ int plan_largest(const planner *q, axis_set axes) {
   int best = -1;
   for (int axis = 0; axis < q->program->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
-    if (best < 0 || plan_axis_size(q->m, q->program, axis) > plan_axis_size(q->m, q->program, best))
+    if (best < 0 || plan_axis_size(q->program, axis) > plan_axis_size(q->program, best))
       best = axis;
   }
   return best;
@@ -31,7 +31,7 @@ int plan_largest(const planner *q, axis_set axes) {
 static double space_size(const planner *q, axis_set axes) {
   double size = 1;
   for (int axis = 0; axis < q->program->axes.count; axis++)
-    if (axis_in(axes, axis)) size *= (double)plan_axis_size(q->m, q->program, axis);
+    if (axis_in(axes, axis)) size *= (double)plan_axis_size(q->program, axis);
   return size;
 }
 
@@ -124,7 +124,7 @@ typedef struct way {
 } way;
 
 static double size_of_axis(const planner *q, int axis) {
-  return (double)plan_axis_size(q->m, q->program, axis);
+  return (double)plan_axis_size(q->program, axis);
 }
 
 static int contiguous(const planner *q, tile_id id) {
@@ -140,8 +140,8 @@ static double uses_of_copy(const planner *q, tile_id id) {
 
 // Can squares of vectors along one axis be turned into squares along the other?
 static bool has_squares(const planner *q, int from, int to) {
-  return from >= 0 && to >= 0 && plan_axis_size(q->m, q->program, from) % q->m->width == 0 &&
-         plan_axis_size(q->m, q->program, to) % q->m->width == 0;
+  return from >= 0 && to >= 0 && plan_axis_size(q->program, from) % q->m->width == 0 &&
+         plan_axis_size(q->program, to) % q->m->width == 0;
 }
 
 static double copy_cycles(const planner *q, tile_id id, int last_axis, region r) {
@@ -163,9 +163,8 @@ static double reading_cycles(const planner *q, axis_set result, int j) {
 static bool may_be_pairs(const planner *q, way w) {
   enum { MOST_BYTES = 1 << 16, BLOCK_COLUMNS = 64 };
   if (!q->m->pairs || w.i < 0) return false;
-  int64_t rows = plan_axis_size(q->m, q->program, w.i),
-          columns = plan_axis_size(q->m, q->program, w.j),
-          depth = plan_axis_size(q->m, q->program, w.k);
+  int64_t rows = plan_axis_size(q->program, w.i), columns = plan_axis_size(q->program, w.j),
+          depth = plan_axis_size(q->program, w.k);
   int last = contiguous(q, w.a);
   return depth >= GPU_COST_SHORTEST_DEPTH && depth % 2 == 0 && columns % q->m->width == 0 &&
          (last == w.i || last == w.k) && 2 * depth * (rows + BLOCK_COLUMNS) <= MOST_BYTES;
@@ -373,7 +372,7 @@ void plan_product(planner *q, tile_id id, plan_nest *nest) {
 
 static axis_set sized_part(const planner *q, axis_set axes) {
   for (int axis = 0; axis < q->program->axes.count; axis++)
-    if (plan_axis_size(q->m, q->program, axis) == TILE_RUNTIME_SIZE) axes &= ~axis_bit(axis);
+    if (plan_axis_size(q->program, axis) == TILE_RUNTIME_SIZE) axes &= ~axis_bit(axis);
   return axes;
 }
 

@@ -82,7 +82,7 @@ static int numbers_of_piece(const kernel_frame *h, const frame_program *p, int a
     return 0;
   int last = place->axes[place->axis_count - 1];
   if (axis_in(h->m.instance, last)) return 0;
-  int64_t size = plan_axis_size(&h->m, p->program, last);
+  int64_t size = plan_axis_size(p->program, last);
   return size != TILE_RUNTIME_SIZE && size % numbers == 0 ? numbers : 0;
 }
 

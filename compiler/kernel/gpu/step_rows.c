@@ -48,7 +48,7 @@ static view step_row_view(kernel_frame *h, const frame_program *p, int argument,
     int axis = place->axes[x];
     if (axis_in(h->m.instance, axis)) continue;
     v.stride[axis] = integer(e, stride);
-    stride *= plan_axis_size(&h->m, p->program, axis);
+    stride *= plan_axis_size(p->program, axis);
   }
   ir at = int_mul(e, step, integer(e, gpu_numbers_of_row(h->plan, s)));
   if (s.lane) at = int_add(e, at, h->gpu->team.thread);
@@ -154,7 +154,7 @@ static void start_common(kernel_frame *h, frame_program *p, int argument, ir bas
   for (int x = place->axis_count - 1; x >= 0; x--) {
     int axis = place->axes[x];
     if (axis_in(h->m.instance, axis)) continue;
-    ir size = integer(e, plan_axis_size(&h->m, p->program, axis));
+    ir size = integer(e, plan_axis_size(p->program, axis));
     at.index[axis] = int_rem(e, rest, size);
     rest = int_div(e, rest, size);
   }

@@ -503,8 +503,8 @@ static matrix_product matrix_vector_product(lower *l, const plan_nest *nest,
   p.depth = axes_to(l, p.g.depth, p.g.last);
   p.rows_in_line = is_in_line(l, &o->first.b, &p.rows);
   p.depth_in_line = is_in_line(l, &o->first.b, &p.depth);
-  p.row_count = plan_entries(l->m, l->p->program, p.g.rows);
-  p.depth_count = plan_entries(l->m, l->p->program, p.g.depth);
+  p.row_count = plan_entries(l->p->program, p.g.rows);
+  p.depth_count = plan_entries(l->p->program, p.g.depth);
   p.vectors = p.g.vectors;
   p.lanes = p.g.width > 1 && (!p.g.along || has_few_sums(l, &p)) ? p.g.width : 0;
   int partial_sums = l->p->values[id].partial_sums;
@@ -525,7 +525,7 @@ void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) 
   matrix_product p = matrix_vector_product(l, nest, o);
   axis_set vector = p.vectors > 1 ? axis_bit(p.g.vector_axis) : 0;
   loop_axes around = lower_by_rank(l, p.g.around & ~vector);
-  int64_t turns = plan_entries(l->m, l->p->program, p.g.around) / p.vectors;
+  int64_t turns = plan_entries(l->p->program, p.g.around) / p.vectors;
   place_in_loops at = l->outside;
   if (!p.g.around || (turns == 1 && !around.count)) {
     if (vector) at.index[p.g.vector_axis] = integer(e, 0);

@@ -146,7 +146,7 @@ static bool in_registers(const lower *l, const team_sums *s) {
 }
 
 team_sums team_open(lower *l, const plan_nest *nest) {
-  team_sums s = {.nest = nest, .points = plan_entries(l->m, l->p->program, nest->axes)};
+  team_sums s = {.nest = nest, .points = plan_entries(l->p->program, nest->axes)};
   int results = 0;
   for (int i = 0; i < nest->results.count; i++)
     results += l->results[nest->results.items[i]].over_threads;

@@ -30,7 +30,7 @@ int lane_block_of(const lower *l, const plan_nest *nest, int result) {
   bool dense =
       target->at.stride[axis] && int_known(target->at.stride[axis], &stride) && stride == 1;
   bool sized = plan_sized(l->p->program, nest->axes);
-  bool enough = sized && plan_axis_size(l->m, l->p->program, axis) >= block;
+  bool enough = sized && plan_axis_size(l->p->program, axis) >= block;
   return dense && block > 1 && enough ? block : 0;
 }
 
@@ -117,14 +117,14 @@ static void blocks_over(lower *l, const staged_lanes *s, axis_set axes, place_in
   axis_set outer = axes & ~axis_bit(last);
   if (outer) {
     int axis = axis_first(outer);
-    emit_loop loop = loop_begin(e, integer(e, 0),
-                                integer(e, plan_axis_size(l->m, l->p->program, axis)), 1, "outer");
+    emit_loop loop =
+        loop_begin(e, integer(e, 0), integer(e, plan_axis_size(l->p->program, axis)), 1, "outer");
     at->index[axis] = loop.index;
     blocks_over(l, s, axes & ~axis_bit(axis), at);
     loop_end(e, &loop);
     return;
   }
-  int64_t size = plan_axis_size(l->m, l->p->program, last), whole = size / s->block * s->block;
+  int64_t size = plan_axis_size(l->p->program, last), whole = size / s->block * s->block;
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), s->block, "rows");
   at->index[last] = loop.index;
   add_lane_block(l, s, at, s->block);

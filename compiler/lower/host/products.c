@@ -394,9 +394,9 @@ static ir view_stride(lower *l, const view *v, int axis) {
 static shape product_shape(const lower *l, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   const tile_program *program = l->p->program;
-  return (shape){.rows = dot->i < 0 ? 1 : plan_axis_size(l->m, program, dot->i),
-                 .columns = plan_axis_size(l->m, program, dot->j),
-                 .depth = dot->k < 0 ? 0 : plan_axis_size(l->m, program, dot->k),
+  return (shape){.rows = dot->i < 0 ? 1 : plan_axis_size(program, dot->i),
+                 .columns = plan_axis_size(program, dot->j),
+                 .depth = dot->k < 0 ? 0 : plan_axis_size(program, dot->k),
                  .range = nonzero_depth(l, dot)};
 }
 
@@ -417,7 +417,7 @@ int64_t dot_blocks(const lower *l, const plan_nest *nest) {
   const tile_value *v = &l->p->program->values.items[nest->values.items[0]];
   axis_set loops = (nest->axes | plan_tile_axes(l->m, v->over)) & ~plan_inner_axes(dot);
   for (int axis = 0; axis < l->p->program->axes.count; axis++)
-    if (axis_in(loops, axis)) blocks *= plan_axis_size(l->m, l->p->program, axis);
+    if (axis_in(loops, axis)) blocks *= plan_axis_size(l->p->program, axis);
   return blocks;
 }
 
@@ -500,7 +500,7 @@ static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_
   }
   emitter *e = l->e;
   int axis = axis_first(axes & d->free ? axes & d->free : axes);  // sums innermost
-  int64_t size = plan_axis_size(l->m, l->p->program, axis);
+  int64_t size = plan_axis_size(l->p->program, axis);
   int64_t begin = 0;
   if (axis_in(d->summed, axis) && start == START_ZERO) {
     at->index[axis] = integer(e, 0);

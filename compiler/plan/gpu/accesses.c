@@ -8,8 +8,8 @@
 
 #include "compiler/plan/planner.h"
 
-int64_t plan_typical_size(const mapping *m, const tile_program *program, int axis) {
-  int64_t size = plan_axis_size(m, program, axis);
+int64_t plan_typical_size(const tile_program *program, int axis) {
+  int64_t size = plan_axis_size(program, axis);
   return size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
 }
 
@@ -37,8 +37,7 @@ static void slice_stride(const tile_value *v, plan_access *access) {
 }
 
 // A joined axis has the stride of its inner one.
-void plan_map_access(const mapping *m, const tile_program *program, const plan_index_map *maps,
-                     plan_access *access) {
+void plan_map_access(const tile_program *program, const plan_index_map *maps, plan_access *access) {
   int64_t *stride = access->stride;
   for (; maps; maps = maps->above) {
     const tile_value *v = maps->v;
@@ -46,7 +45,7 @@ void plan_map_access(const mapping *m, const tile_program *program, const plan_i
       case TILE_RENAME: move_stride(stride, tile_renamed_from(v), tile_renamed_to(v), 1); break;
       case TILE_SLICE: slice_stride(v, access); break;
       case TILE_SPLIT:
-        split_stride(v, plan_typical_size(m, program, tile_inner_axis(v)), stride);
+        split_stride(v, plan_typical_size(program, tile_inner_axis(v)), stride);
         break;
       case TILE_JOIN: join_strides(v, stride); break;
       default: break;
@@ -99,7 +98,7 @@ plan_access plan_access_of_tensor(const mapping *m, const plan *p, const tile_pl
   for (int i = place->axis_count - 1; i >= 0; i--) {
     bool tile = plan_tile_axes(m, axis_bit(place->axes[i]));
     if (tile) access.stride[place->axes[i]] = stride;
-    if (tile || !place->time) stride *= plan_typical_size(m, p->program, place->axes[i]);
+    if (tile || !place->time) stride *= plan_typical_size(p->program, place->axes[i]);
   }
   if (place->time && t >= 0) access.stride[t] = stride;
   if (place->time) access.layout = plan_layout_of_rows(m->dtype, stride);
@@ -134,11 +133,11 @@ void plan_put_index(plan_lanes *at, int axis, int lane, int index) {
 }
 
 // Puts a lane at piece number `rest` of these axes, of `numbers` along the last one.
-static void put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane,
-                     const axis_list *list, int numbers, int64_t rest) {
+static void put_lane(const tile_program *program, plan_lanes *at, int lane, const axis_list *list,
+                     int numbers, int64_t rest) {
   for (int i = list->count - 1; i >= 0; i--) {
     int64_t step = i == list->count - 1 ? numbers : 1,
-            size = plan_typical_size(m, program, list->axes[i]) / step;
+            size = plan_typical_size(program, list->axes[i]) / step;
     plan_put_index(at, list->axes[i], lane, (int)(rest % size * step));
     rest /= size;
   }
@@ -160,24 +159,24 @@ void plan_put_lanes(const mapping *m, const tile_program *program, const plan_ne
               row = threads->apart ? lane / side : lane / lanes;
     const int64_t rows = threads->far ? plan_far_row(row) : row;
     const int first = threads->orders > 1 ? row % threads->orders * lanes : 0;
-    put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers, threads->apart ? near : row);
-    put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1,
+    put_lane(program, at, lane, &points, sums ? 1 : at->numbers, threads->apart ? near : row);
+    put_lane(program, at, lane, &summed, sums ? at->numbers : 1,
              threads->apart ? rows : first + near);
   }
 }
 
-void plan_put_pieces(const mapping *m, const tile_program *program, const axis_list *list,
-                     int numbers, plan_lanes *at) {
+void plan_put_pieces(const tile_program *program, const axis_list *list, int numbers,
+                     plan_lanes *at) {
   plan_put_none(at, list->count ? list->axes[list->count - 1] : 0, numbers);
-  for (int lane = 0; lane < PLAN_BANKS; lane++) put_lane(m, program, at, lane, list, numbers, lane);
+  for (int lane = 0; lane < PLAN_BANKS; lane++) put_lane(program, at, lane, list, numbers, lane);
 }
 
-void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row,
-                   int lanes, int64_t apart, plan_lanes *at) {
+void plan_put_rows(const tile_program *program, const axis_list *columns, int row, int lanes,
+                   int64_t apart, plan_lanes *at) {
   const int side = PLAN_BANKS / lanes;
   plan_put_none(at, 0, 1);
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
-    put_lane(m, program, at, lane, columns, 1, lane % side);
+    put_lane(program, at, lane, columns, 1, lane % side);
     plan_put_index(at, row, lane, (int)(lane / side * apart));
   }
 }

@@ -30,8 +30,7 @@ typedef struct plan_index_map {
 } plan_index_map;
 
 // The access to memory becomes one to what all these maps make of it.
-void plan_map_access(const mapping *m, const tile_program *program, const plan_index_map *maps,
-                     plan_access *access);
+void plan_map_access(const tile_program *program, const plan_index_map *maps, plan_access *access);
 
 // Of a buffer, of a tensor of the call, and of an argument, while no memory has a place: buffers and rows
 // of tokens are taken to be in shared memory, without the axes of other instances.
@@ -41,7 +40,7 @@ plan_access plan_access_of_argument(const mapping *m, const plan *p, int argumen
 
 // A typical size for an axis whose size is known at run time alone: such a stride is wrong, and
 // serves for estimates.
-int64_t plan_typical_size(const mapping *m, const tile_program *program, int axis);
+int64_t plan_typical_size(const tile_program *program, int axis);
 
 // Where the lanes of a warp are in an access.
 typedef struct plan_lanes {
@@ -58,11 +57,11 @@ void plan_put_index(plan_lanes *at, int axis, int lane, int index);
 void plan_put_lanes(const mapping *m, const tile_program *program, const plan_nest *nest,
                     const plan_threads *threads, plan_lanes *at);
 // Neighbouring lanes have neighbouring pieces of these axes, of `numbers` along the last one.
-void plan_put_pieces(const mapping *m, const tile_program *program, const axis_list *list,
-                     int numbers, plan_lanes *at);
+void plan_put_pieces(const tile_program *program, const axis_list *list, int numbers,
+                     plan_lanes *at);
 // Lanes that share a column: the first rows of neighbours lie so many rows apart.
-void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row,
-                   int lanes, int64_t apart, plan_lanes *at);
+void plan_put_rows(const tile_program *program, const axis_list *columns, int row, int lanes,
+                   int64_t apart, plan_lanes *at);
 // Lines of one axis and columns of another, as lanes have them in an accumulator or in an operand
 // loaded number by number.
 void plan_put_fragment(int line, int along, int numbers, plan_lanes *at);

@@ -142,7 +142,7 @@ static void open_memory(const layouts *c, memory_cost *memory, const plan_buffer
                b->stored != NUMBER_F32;
   if (plain || b->numbers.factor % LINE) return;
   memory->chosen = true;
-  memory->line = line_bits(plan_typical_size(c->q->m, c->q->program, b->axes[b->axis_count - 1]));
+  memory->line = line_bits(plan_typical_size(c->q->program, b->axes[b->axis_count - 1]));
 }
 
 static void open_all(arena *a, layouts *c) {

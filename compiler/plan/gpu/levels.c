@@ -9,8 +9,8 @@ enum { FEWEST_STEPS = GPU_WARP_LANES };
 // 0: a warp cannot make levels, or the sum has so few steps that levels take more code than time.
 static int segment_levels(const mapping *m, const tile_program *program, const tile_value *v) {
   if (m->kind != MAP_BLOCK || !plan_sized(program, plan_tile_axes(m, v->axes))) return 0;
-  int64_t steps = plan_axis_size(m, program, tile_step_axis(v));
-  if (steps != plan_axis_size(m, program, tile_other_step_axis(v)) || steps & (steps - 1)) return 0;
+  int64_t steps = plan_axis_size(program, tile_step_axis(v));
+  if (steps != plan_axis_size(program, tile_other_step_axis(v)) || steps & (steps - 1)) return 0;
   if (steps < FEWEST_STEPS || steps > GPU_MOST_STEPS_OF_LANE * GPU_WARP_LANES) return 0;
   int levels = 0;
   while ((int64_t)1 << levels < steps) levels++;

@@ -23,27 +23,25 @@ static int64_t power_of_two_in(int64_t n, int64_t most) {
 }
 
 // One of the axes that the matrix lacks.
-static void choose_vectors(const mapping *m, const tile_program *program, axis_set own,
-                           matrix_vector *g) {
+static void choose_vectors(const tile_program *program, axis_set own, matrix_vector *g) {
   g->vectors = 1;
   g->vector_axis = -1;
   for (int axis = 0; axis < program->axes.count; axis++) {
-    if (!axis_in(own, axis) || plan_axis_size(m, program, axis) == TILE_RUNTIME_SIZE) continue;
-    int count = (int)power_of_two_in(plan_axis_size(m, program, axis), GPU_MATRIX_VECTORS);
+    if (!axis_in(own, axis) || plan_axis_size(program, axis) == TILE_RUNTIME_SIZE) continue;
+    int count = (int)power_of_two_in(plan_axis_size(program, axis), GPU_MATRIX_VECTORS);
     if (count > g->vectors) g->vectors = count, g->vector_axis = axis;
   }
 }
 
-bool plan_has_fours_apart(const mapping *m, const tile_program *program, const plan_buffer *b) {
+bool plan_has_fours_apart(const tile_program *program, const plan_buffer *b) {
   if (!b->by_vectors || !number_is_narrow(b->stored)) return false;
-  return plan_axis_size(m, program, b->axes[b->axis_count - 1]) % (2 * PLAN_FOURS_APART) == 0;
+  return plan_axis_size(program, b->axes[b->axis_count - 1]) % (2 * PLAN_FOURS_APART) == 0;
 }
 
 // Do rows and depth fill tiles, as many as warps can share?
 static bool fills_tiles(const mapping *m, const tile_program *program, axis_set rows,
                         axis_set depth) {
-  const int64_t row_count = plan_entries(m, program, rows),
-                depth_count = plan_entries(m, program, depth);
+  const int64_t row_count = plan_entries(program, rows), depth_count = plan_entries(program, depth);
   const int64_t warps = m->threads / GPU_WARP_LANES;
   if (m->dtype != NUMBER_BF16 || row_count % GPU_TILE_ROWS || depth_count % DEPTH) return false;
   return row_count / GPU_TILE_ROWS * (depth_count / DEPTH) % warps == 0;
@@ -53,16 +51,16 @@ bool plan_suits_vectors_by_mma(const mapping *m, const tile_program *program, ax
                                axis_set depth, int last) {
   if (last < 0 || !axis_in(rows | depth, last) || !fills_tiles(m, program, rows, depth))
     return false;
-  const int64_t row = plan_axis_size(m, program, last);
+  const int64_t row = plan_axis_size(program, last);
   return row % DEPTH == 0 && !(row & (row - 1));
 }
 
 // The warps that share a sum. A step of the depth costs the conversion of the vectors, and for each
 // block of rows a load and a product; sums of several warps meet in shared memory.
 static int64_t warps_of_sum(const mapping *m, const tile_program *program, const matrix_vector *g) {
-  const int64_t rows = plan_entries(m, program, g->rows), tiles = rows / GPU_TILE_ROWS,
+  const int64_t rows = plan_entries(program, g->rows), tiles = rows / GPU_TILE_ROWS,
                 warps = m->threads / GPU_WARP_LANES;
-  const int64_t steps = plan_entries(m, program, g->depth) / DEPTH;
+  const int64_t steps = plan_entries(program, g->depth) / DEPTH;
   int64_t best = 0, least = 0;
   for (int64_t splits = 1; splits <= warps; splits *= 2) {
     if (warps % splits || tiles % (warps / splits) || steps % splits) continue;
@@ -82,7 +80,7 @@ matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, co
   axis_set w = plan_tile_axes(m, values[dot->b].axes), x = plan_tile_axes(m, values[dot->a].axes);
   matrix_vector g = {.depth = plan_tile_axes(m, values[id].over), .rows = w & ~x};
   g.around = plan_tile_axes(m, values[id].axes) & ~g.rows;
-  choose_vectors(m, program, g.around & ~w, &g);
+  choose_vectors(program, g.around & ~w, &g);
   g.last = plan_contiguous_axis(m, p, dot->b);
   if (dot->pack_b >= 0)
     g.last = p->buffers.items[dot->pack_b].axes[p->buffers.items[dot->pack_b].axis_count - 1];
@@ -90,12 +88,10 @@ matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, co
   bool copied = dot->pack_b >= 0 && axis_in(g.rows | g.depth, g.last);
   int bytes = number_is_narrow(m->dtype) ? 2 : 4;
   g.width =
-      copied ? (int)power_of_two_in(plan_axis_size(m, program, g.last), BYTES_AT_ONCE / bytes) : 1;
-  g.fours_apart =
-      dot->pack_b >= 0 && plan_has_fours_apart(m, program, &p->buffers.items[dot->pack_b]);
-  g.lanes =
-      g.along ? power_of_two_in(plan_entries(m, program, g.depth) / g.width, GPU_WARP_LANES) : 0;
-  int64_t pieces = plan_entries(m, program, g.rows) / g.width;
+      copied ? (int)power_of_two_in(plan_axis_size(program, g.last), BYTES_AT_ONCE / bytes) : 1;
+  g.fours_apart = dot->pack_b >= 0 && plan_has_fours_apart(program, &p->buffers.items[dot->pack_b]);
+  g.lanes = g.along ? power_of_two_in(plan_entries(program, g.depth) / g.width, GPU_WARP_LANES) : 0;
+  int64_t pieces = plan_entries(program, g.rows) / g.width;
   g.splits = g.along || pieces >= m->threads ? 1 : m->threads / pieces;
   g.in_warp = g.splits > 1 && GPU_WARP_LANES % pieces == 0 ? GPU_WARP_LANES / pieces : 1;
   bool copied_in_rows = dot->pack_b >= 0 && !p->buffers.items[dot->pack_b].by_vectors;
@@ -108,7 +104,7 @@ matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, co
 int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
   matrix_vector g = plan_matrix_vector(m, p, id, dot);
   int64_t sums = g.splits / g.in_warp;
-  return sums > 1 ? sums * g.vectors * plan_entries(m, p->program, g.rows) : 0;
+  return sums > 1 ? sums * g.vectors * plan_entries(p->program, g.rows) : 0;
 }
 
 int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
@@ -120,13 +116,13 @@ int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const
     return 0;
   const int64_t splits = warps_of_sum(m, program, &g),
                 row_warps = m->threads / GPU_WARP_LANES / splits;
-  const int64_t tiles = plan_entries(m, program, g.rows) / GPU_TILE_ROWS / row_warps;
-  const int64_t steps = plan_entries(m, program, g.depth) / DEPTH / splits;
+  const int64_t tiles = plan_entries(program, g.rows) / GPU_TILE_ROWS / row_warps;
+  const int64_t steps = plan_entries(program, g.depth) / DEPTH / splits;
   return tiles <= GPU_MATRIX_TILES && steps <= MOST_STEPS ? tiles * steps * REGISTERS_OF_TILE : 0;
 }
 
 bool plan_has_room(planner *q, tile_id matrix) {
-  int64_t entries = plan_entries(q->m, q->program, q->p->values[matrix].tile);
+  int64_t entries = plan_entries(q->program, q->p->values[matrix].tile);
   double bytes = (double)entries * (number_is_narrow(q->m->dtype) ? 2 : 4);
   if (q->m->kernel->kind == KERNEL_STEP ||
       q->matrix_bytes + bytes > (q->m->shared_kib - GPU_COST_REST_KIB) * 1024.0)

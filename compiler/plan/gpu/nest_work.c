@@ -218,7 +218,7 @@ static nest_work work_of_numbers(nest_count *c) {
   if (copies && last >= 0)
     numbers = plan_numbers_at_once(gpu_size_in(c->p, last), (int64_t)all, c->p->threads);
   all /= numbers;
-  plan_put_pieces(c->p->m, c->p->p->program, &axes, numbers, &c->at);
+  plan_put_pieces(c->p->p->program, &axes, numbers, &c->at);
   c->over = 0;
   gpu_turns turns = gpu_turns_of(c->p, all);
   c->turns = turns.all;
@@ -328,7 +328,7 @@ static nest_work work_of_scan(nest_count *c) {
   c->over = axis_bit(t);
   c->shares = lanes;
   if (lanes > 1) {
-    plan_put_rows(p->m, p->p->program, &columns, t, lanes, gpu_size_in(p, t) / lanes, &c->at);
+    plan_put_rows(p->p->program, &columns, t, lanes, gpu_size_in(p, t) / lanes, &c->at);
     gpu_turns turns = gpu_turns_of(p, count * lanes);
     c->fragment = true, c->turns = turns.all;
     add_shared_scan(c, id, steps / lanes);
@@ -336,7 +336,7 @@ static nest_work work_of_scan(nest_count *c) {
     if (turns.all < warps) turns.all = warps;  // those without a column exchange sums, too
     return total(c, turns);
   }
-  plan_put_pieces(p->m, p->p->program, &columns, 1, &c->at);
+  plan_put_pieces(p->p->program, &columns, 1, &c->at);
   gpu_turns turns = gpu_turns_of(p, count);
   c->turns = turns.all;
   add_operands(c, id, NULL);

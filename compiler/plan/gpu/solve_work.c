@@ -5,7 +5,7 @@
 #include "compiler/plan/gpu/nest_work.h"
 
 int64_t gpu_size_in(const placed_program *p, int axis) {
-  return plan_typical_size(p->m, p->p->program, axis);
+  return plan_typical_size(p->p->program, axis);
 }
 
 double gpu_entries(const placed_program *p, axis_set axes) {
@@ -58,9 +58,9 @@ static void add(system_count *c, const plan_access *x, access_kind kind, const p
 static void put_columns(const system_count *c, int row, plan_lanes *at) {
   const tile_program *program = c->p->p->program;
   if (c->lanes > 1)
-    plan_put_rows(c->p->m, program, &c->columns, row, c->lanes, GPU_SYSTEM_ROWS, at);
+    plan_put_rows(program, &c->columns, row, c->lanes, GPU_SYSTEM_ROWS, at);
   else
-    plan_put_pieces(c->p->m, program, &c->columns, 1, at);
+    plan_put_pieces(program, &c->columns, 1, at);
 }
 
 // Each lane reads its own rows of the matrix, or transposed its own columns, four numbers at once. By

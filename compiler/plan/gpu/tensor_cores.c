@@ -9,10 +9,9 @@
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS };
 
 // How much of its tiles a product fills, in percent.
-static int64_t filled(const mapping *m, const tile_program *program, const plan_dot *dot,
-                      int depth) {
-  int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j),
-          k = plan_axis_size(m, program, dot->k);
+static int64_t filled(const tile_program *program, const plan_dot *dot, int depth) {
+  int64_t i = plan_axis_size(program, dot->i), j = plan_axis_size(program, dot->j),
+          k = plan_axis_size(program, dot->k);
   int64_t all = blocks_up(i, TILE_ROWS) * TILE_ROWS * blocks_up(j, TILE_COLUMNS) * TILE_COLUMNS *
                 blocks_up(k, depth) * depth;
   return 100 * i * j * k / all;
@@ -23,17 +22,17 @@ static int64_t filled(const mapping *m, const tile_program *program, const plan_
 bool plan_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
   enum { DEPTH_TF32 = 8 };
   if (m->kind != MAP_BLOCK || dot->i < 0 ||
-      plan_axis_size(m, program, dot->k) < GPU_COST_SHORTEST_DEPTH)
+      plan_axis_size(program, dot->k) < GPU_COST_SHORTEST_DEPTH)
     return false;
   if (number_is_narrow(m->dtype) || m->tf32) return true;
-  return filled(m, program, dot, DEPTH_TF32) >= GPU_COST_FILLED;
+  return filled(program, dot, DEPTH_TF32) >= GPU_COST_FILLED;
 }
 
-static int64_t largest_size(const mapping *m, const tile_program *program, axis_set axes) {
+static int64_t largest_size(const tile_program *program, axis_set axes) {
   int64_t largest = 1;
   for (int axis = 0; axis < program->axes.count; axis++)
-    if (axis_in(axes, axis) && plan_axis_size(m, program, axis) > largest)
-      largest = plan_axis_size(m, program, axis);
+    if (axis_in(axes, axis) && plan_axis_size(program, axis) > largest)
+      largest = plan_axis_size(program, axis);
   return largest;
 }
 
@@ -52,9 +51,8 @@ static double instructions_of_lane(int64_t entries) {
 
 bool plan_suits_lanes(const mapping *m, const tile_program *program, axis_set a, axis_set b,
                       axis_set summed) {
-  int64_t depth = plan_entries(m, program, summed),
-          sums = plan_entries(m, program, (a | b) & ~summed);
-  int64_t i = largest_size(m, program, a & ~b), j = largest_size(m, program, b & ~a);
+  int64_t depth = plan_entries(program, summed), sums = plan_entries(program, (a | b) & ~summed);
+  int64_t i = largest_size(program, a & ~b), j = largest_size(program, b & ~a);
   int64_t tiles = blocks_up(i, GPU_TILE_ROWS) * blocks_up(j, GPU_TILE_COLUMNS) * (sums / (i * j)),
           turns = blocks_up(tiles, m->threads / GPU_WARP_LANES);
   const gpu_speed speed = {0};
@@ -67,7 +65,7 @@ bool plan_suits_lanes(const mapping *m, const tile_program *program, axis_set a,
 int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan_dot *dot,
                        int64_t rows) {
   int64_t warps = m->threads / GPU_WARP_LANES,
-          all = blocks_up(plan_axis_size(m, program, dot->j), TILE_COLUMNS);
+          all = blocks_up(plan_axis_size(program, dot->j), TILE_COLUMNS);
   int tiles = number_is_narrow(m->dtype) ? GPU_MOST_TILES : GPU_MOST_TILES / 2;
   if (plan_may_be_wgmma(m, program, dot)) tiles = GPU_GROUP_TILES;
   while (tiles > 1 && (rows * blocks_up(all, tiles) < warps || all < tiles)) tiles /= 2;
@@ -75,10 +73,9 @@ int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan
 }
 
 // Blocks of 16 rows, over all axes around the product.
-static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *dot,
-                             axis_set around) {
-  return blocks_up(plan_axis_size(m, p->program, dot->i), TILE_ROWS) *
-         plan_entries(m, p->program, around);
+static int64_t row_blocks_of(const plan *p, const plan_dot *dot, axis_set around) {
+  return blocks_up(plan_axis_size(p->program, dot->i), TILE_ROWS) *
+         plan_entries(p->program, around);
 }
 
 bool plan_sums_state(const plan *p, const plan_nest *nest) {
@@ -93,11 +90,11 @@ int plan_tiles_of_nest(const mapping *m, const plan *p, const plan_nest *nest) {
   if (plan_sums_state(p, nest)) return plan_accumulator_share(m, p->program, dot).tiles;
   const tile_value *v = &p->program->values.items[nest->values.items[0]];
   axis_set around = plan_tile_axes(m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
-  return plan_tiles_of_warp(m, p->program, dot, row_blocks_of(m, p, dot, around));
+  return plan_tiles_of_warp(m, p->program, dot, row_blocks_of(p, dot, around));
 }
 
 int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest) {
-  return blocks_up(blocks_up(plan_axis_size(m, p->program, nest->dot.j), TILE_COLUMNS),
+  return blocks_up(blocks_up(plan_axis_size(p->program, nest->dot.j), TILE_COLUMNS),
                    plan_tiles_of_nest(m, p, nest));
 }
 
@@ -107,7 +104,7 @@ int64_t plan_blocks_of_nest(const mapping *m, const plan *p, const plan_nest *ne
       !plan_is_mma(m, p->program, dot))
     return 0;
   axis_set around = plan_tile_axes(m, p->program->values.items[nest->values.items[0]].axes);
-  return row_blocks_of(m, p, dot, around & ~(axis_bit(dot->i) | axis_bit(dot->j))) *
+  return row_blocks_of(p, dot, around & ~(axis_bit(dot->i) | axis_bit(dot->j))) *
          plan_warps_of_row(m, p, nest);
 }
 
@@ -115,7 +112,7 @@ accumulator_share plan_accumulator_share(const mapping *m, const tile_program *p
                                          const plan_dot *dot) {
   accumulator_share none = {0, 0};
   if (dot->i < 0) return none;
-  int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
+  int64_t i = plan_axis_size(program, dot->i), j = plan_axis_size(program, dot->j);
   if (!plan_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return none;
   int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS, warps = m->threads / GPU_WARP_LANES;
   int64_t own = rows * columns / warps, tiles = own < GPU_GROUP_TILES ? own : GPU_GROUP_TILES;
@@ -131,7 +128,7 @@ accumulator_share plan_accumulator_share(const mapping *m, const tile_program *p
 
 bool plan_may_be_wgmma(const mapping *m, const tile_program *program, const plan_dot *dot) {
   if (!m->warpgroups || program->form == TILE_STEP || !plan_is_mma(m, program, dot)) return false;
-  int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
+  int64_t i = plan_axis_size(program, dot->i), j = plan_axis_size(program, dot->j);
   return i % GPU_GROUP_ROWS == 0 && j % GPU_TILE_COLUMNS == 0 &&
-         plan_axis_size(m, program, dot->k) % GPU_GROUP_DEPTH == 0;
+         plan_axis_size(program, dot->k) % GPU_GROUP_DEPTH == 0;
 }

@@ -19,7 +19,7 @@ typedef struct dividing {
 } dividing;
 
 static int64_t planned_size(const dividing *d, int axis) {
-  return plan_axis_size(d->q->m, d->q->program, axis);
+  return plan_axis_size(d->q->program, axis);
 }
 
 static int last_of(const axis_list *list) { return list->count ? list->axes[list->count - 1] : -1; }
@@ -121,8 +121,8 @@ static plan_threads divide_nest(const planner *q, plan_nest *nest, arena *scratc
                 .scratch = scratch,
                 .points = plan_by_rank(q->m, q->program, nest->axes & ~nest->over),
                 .summed = plan_by_rank(q->m, q->program, nest->over)};
-  d.point_count = plan_entries(q->m, q->program, nest->axes & ~nest->over);
-  d.sum_length = plan_entries(q->m, q->program, nest->over);
+  d.point_count = plan_entries(q->program, nest->axes & ~nest->over);
+  d.sum_length = plan_entries(q->program, nest->over);
   if (!nest->over) return in_vectors(&d, 1, last_of(&d.points), d.point_count);
   if (!d.points.count) return in_vectors(&d, PLAN_ALL_THREADS, last_of(&d.summed), d.sum_length);
   if (choice_is_left_out(q->m->kernel->without, CHOICE_SHARED_SUMS))
@@ -138,9 +138,8 @@ static plan_threads divided_levels(const planner *q, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   const tile_value *v = value(q, id);
   int levels = plan_levels_of(q->m, q->program, id);
-  int64_t columns =
-      plan_entries(q->m, q->program,
-                   nest->axes & ~(axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v))));
+  int64_t columns = plan_entries(
+      q->program, nest->axes & ~(axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v))));
   bool each = levels && columns * levels <= q->m->threads / GPU_WARP_LANES;
   return (plan_threads){.warps = each ? levels : levels ? 1 : 0};
 }
@@ -151,9 +150,9 @@ static plan_threads divided_adjoint(const planner *q, const plan_nest *nest) {
   enum { MOST = 8, FEWEST = 4 };
   const tile_value *v = value(q, nest->values.items[0]);
   int t = tile_step_axis(v);
-  int64_t steps = plan_axis_size(q->m, q->program, t), warps = q->m->threads / GPU_WARP_LANES;
-  int64_t columns = plan_entries(q->m, q->program,
-                                 nest->axes & ~(axis_bit(t) | axis_bit(tile_other_step_axis(v))));
+  int64_t steps = plan_axis_size(q->program, t), warps = q->m->threads / GPU_WARP_LANES;
+  int64_t columns =
+      plan_entries(q->program, nest->axes & ~(axis_bit(t) | axis_bit(tile_other_step_axis(v))));
   if (steps % MOST || columns < 0) return (plan_threads){0};
   return (plan_threads){.steps = columns * steps / FEWEST <= warps ? FEWEST : MOST};
 }
@@ -162,7 +161,7 @@ static plan_threads divided_adjoint(const planner *q, const plan_nest *nest) {
 
 static int64_t blocks_of_adjoint(const planner *q, const plan_nest *nest) {
   const tile_value *v = value(q, nest->values.items[0]);
-  int64_t count = plan_entries(q->m, q->program, nest->axes & ~axis_bit(tile_other_step_axis(v)));
+  int64_t count = plan_entries(q->program, nest->axes & ~axis_bit(tile_other_step_axis(v)));
   return nest->threads.steps && count > 0 ? count / nest->threads.steps : 0;
 }
 
@@ -177,13 +176,13 @@ static int64_t warps_with_work(const planner *q, const plan_nest *nest) {
   const tile_value *v = value(q, nest->values.items[0]);
   axis_set axes = points ? nest->axes : nest->axes & ~axis_bit(tile_step_axis(v));
   if (t->warps) axes &= ~axis_bit(tile_other_step_axis(v));
-  int64_t count = plan_entries(q->m, q->program, axes);
+  int64_t count = plan_entries(q->program, axes);
   if (count < 0) return 0;
   if (t->warps) return count * t->warps;
-  int64_t threads =
-      points ? count / t->width
-             : count * plan_lanes_of_scan(q->m, (double)count,
-                                          plan_axis_size(q->m, q->program, tile_step_axis(v)));
+  int64_t threads = points
+                        ? count / t->width
+                        : count * plan_lanes_of_scan(q->m, (double)count,
+                                                     plan_axis_size(q->program, tile_step_axis(v)));
   return blocks_up(threads, GPU_WARP_LANES);
 }
 

@@ -25,7 +25,7 @@ static bool takes_neighbours(const mapping *m, const plan *p, const plan_nest *n
     if (axis_in(nest->axes, other) && axis_in(nest->over, other) == summed &&
         m->rank[other] > m->rank[axis])
       return false;
-  int64_t size = plan_axis_size(m, p->program, axis);
+  int64_t size = plan_axis_size(p->program, axis);
   return size != TILE_RUNTIME_SIZE && size % width == 0 &&
          (axis != p->program->time_axis || !nest->results.count);
 }
@@ -39,11 +39,11 @@ static bool shares_levels(const mapping *m, const plan *p, const plan_nest *nest
 }
 
 // So many steps that the lanes of a warp have whole rows and columns of their sums.
-static bool shares_steps(const mapping *m, const plan *p, const plan_nest *nest) {
+static bool shares_steps(const plan *p, const plan_nest *nest) {
   int steps = nest->threads.steps;
   if (!steps) return true;
   if (nest->kind != NEST_SEGMENT_ADJOINT || (steps != 4 && steps != 8)) return false;
-  return plan_axis_size(m, p->program, tile_step_axis(tile_at(p->program, nest->values.items[0]))) %
+  return plan_axis_size(p->program, tile_step_axis(tile_at(p->program, nest->values.items[0]))) %
              steps ==
          0;
 }
@@ -54,7 +54,7 @@ const char *plan_wrong_threads(arena *a, const mapping *m, const plan *p, const 
     return arena_printf(a, "%d warps cannot share its levels", t->warps);
   if (t->begin < 0 || t->begin >= m->threads / GPU_WARP_LANES)
     return arena_printf(a, "there is no warp %d", t->begin);
-  if (!shares_steps(m, p, nest))
+  if (!shares_steps(p, nest))
     return arena_printf(a, "a warp cannot make %d of its steps", t->steps);
   if (nest->kind != NEST_POINTS) return NULL;
   if (!shares_sums(p, nest)) return arena_printf(a, "%d lanes cannot share its sums", t->lanes);

@@ -81,7 +81,7 @@ static int64_t first_state_row(kernel_frame *h, const tile_place *state, int64_t
     for (int x = 0; x < place->axis_count; x++) {
       int axis = place->axes[x];
       if (axis != h->k->value_axis && !axis_in(h->m.instance, axis))
-        *rows *= plan_axis_size(&h->m, ends, axis);
+        *rows *= plan_axis_size(ends, axis);
     }
     if (place->tensor == state->tensor && place->component == state->component) return first;
     first += *rows;

@@ -22,7 +22,7 @@ static void lay_tiles(plan_access *x, int64_t row, int64_t rows) {
 }
 
 static int64_t placed_size(const placed_program *p, int axis) {
-  return plan_typical_size(p->m, p->p->program, axis);
+  return plan_typical_size(p->p->program, axis);
 }
 
 // Buffers of 16-bit numbers have one layout in shared memory and in scratch. Those of 32 bits are
@@ -135,7 +135,7 @@ plan_access gpu_access_of(const placed_program *p, tile_id id, const plan_index_
   int buffer = pv->into != NO_TILE ? p->p->values[pv->into].buffer : pv->buffer;
   if (v->op == TILE_ARGUMENT) x = placed_argument_access(p, tile_argument_number(v));
   if (v->op != TILE_ARGUMENT && buffer >= 0) x = gpu_access_of_buffer(p, buffer);
-  plan_map_access(p->m, p->p->program, maps, &x);
+  plan_map_access(p->p->program, maps, &x);
   return x;
 }
 
@@ -179,11 +179,11 @@ static bool is_wgmma(const placed_program *p, const plan_dot *dot, int tiles) {
   const tile_program *program = p->p->program;
   int64_t columns = tiles * GPU_TILE_COLUMNS;
   if (!plan_may_be_wgmma(m, program, dot) || tiles & (tiles - 1) ||
-      plan_axis_size(m, program, dot->j) % columns)
+      plan_axis_size(program, dot->j) % columns)
     return false;
   plan_access b = gpu_access_of_operand(p, dot->b, dot->pack_b);
   if (!is_in_tiles(p, &b, dot->k, dot->j, columns)) return false;
-  if (plan_axis_size(m, program, dot->k) <= MOST_DEPTH_IN_REGISTERS) return true;
+  if (plan_axis_size(program, dot->k) <= MOST_DEPTH_IN_REGISTERS) return true;
   plan_access a = gpu_access_of_operand(p, dot->a, dot->pack_a);
   return is_in_tiles(p, &a, dot->k, dot->i, GPU_GROUP_ROWS);
 }

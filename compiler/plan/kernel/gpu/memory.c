@@ -176,10 +176,10 @@ static int64_t numbers_of_thread(const program_plan *p) {
   return numbers;
 }
 
-static int64_t numbers_over_axes(const kernel_plan *w, const tile_program *program, axis_set axes) {
+static int64_t numbers_over_axes(const tile_program *program, axis_set axes) {
   int64_t numbers = 1;
   for (int axis = 0; axis < program->axes.count; axis++) {
-    int64_t size = axis_in(axes, axis) ? plan_axis_size(&w->m, program, axis) : 1;
+    int64_t size = axis_in(axes, axis) ? plan_axis_size(program, axis) : 1;
     if (size != TILE_RUNTIME_SIZE) numbers *= size;
   }
   return numbers;
@@ -209,7 +209,7 @@ static int64_t numbers_before(const kernel_plan *w, const program_plan *p, int n
     const plan_value *pv = &p->p->values[id];
     if (v->op != TILE_ARGUMENT || is_carried(p->p, tile_argument_number(v))) continue;
     if (lives_into(nest, pv->first_read, pv->last_read))
-      numbers += numbers_over_axes(w, program, plan_tile_axes(&w->m, v->axes));
+      numbers += numbers_over_axes(program, plan_tile_axes(&w->m, v->axes));
   }
   return numbers;
 }
@@ -355,7 +355,7 @@ static int64_t numbers_of_sums(const mapping *m, const plan *p, const plan_nest 
   int64_t numbers = 0;
   for (int i = 0; i < nest->results.count; i++) {
     const tile_place *place = &p->program->results.items[nest->results.items[i]].place;
-    int64_t points = plan_entries(m, p->program, nest->axes);
+    int64_t points = plan_entries(p->program, nest->axes);
     if (may_sum(m, place)) numbers += (points < 0 ? 1 : points) * (threads / GPU_WARP_LANES);
   }
   return numbers;

@@ -15,7 +15,7 @@ row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argumen
   s.narrow = s.lane && number_is_narrow(w->m.dtype) && w->described->slots.items[slot].narrow;
   axis_set tile = plan_tile_axes(&w->m, s.axes);
   for (int axis = 0; axis < p->program->axes.count; axis++) {
-    int64_t size = axis_in(tile, axis) ? plan_axis_size(&w->m, p->program, axis) : 1;
+    int64_t size = axis_in(tile, axis) ? plan_axis_size(p->program, axis) : 1;
     s.numbers = size == TILE_RUNTIME_SIZE ? 0 : s.numbers * size;
   }
   if (s.numbers > GPU_COST_STEP_ROW) s.numbers = 0;

@@ -20,7 +20,7 @@ int64_t gpu_most_value_tiles(const kernel *k) {
 
 int64_t gpu_whole_size(const kernel_plan *w, int axis) {
   return axis_in(w->m.tiled, axis) ? w->k->recurrence->body.axes.items[axis].size
-                                   : plan_axis_size(&w->m, w->main.program, axis);
+                                   : plan_axis_size(w->main.program, axis);
 }
 
 static int64_t numbers_of_result(const kernel_plan *w, const tile_place *place) {
