@@ -32,6 +32,10 @@ static inline bool number_is_narrow(number_type type) {
   return type == NUMBER_BF16 || type == NUMBER_F16;
 }
 
+static inline int number_type_bytes(number_type type) {
+  return number_is_narrow(type) ? 2 : type == NUMBER_F64 ? 8 : 4;
+}
+
 // Bytes of a number in memory, where computing is in f64 or f32.
 static inline int number_stored_bytes(number_type stored, bool f64) {
   return number_is_narrow(stored) ? 2 : f64 ? 8 : 4;

@@ -221,6 +221,8 @@ int64_t gpu_overflow_sums(const kernel_plan *w);
 
 // gpu/value_tiles.c: an instance whose chunks are computed in passes over value-axis tiles.
 bool gpu_has_value_tiles(const kernel *k);
+// The heads that a block computes one after another; these times the tiles of the part axis.
+int gpu_heads_in_turn(const kernel *k);
 int64_t gpu_most_value_tiles(const kernel *k);
 // How many tiles of the part axis there are.
 int64_t gpu_tiles_of(const kernel *k);

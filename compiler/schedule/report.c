@@ -121,10 +121,6 @@ static void add_state_amounts(arena *a, amount *sum, const typed_body *body, dou
     add_entry_amount(a, sum, body, lag->axes, factor * lag->depth * (lag->complex ? 2 : 1));
 }
 
-static double token_bytes(number_type dtype) {
-  return dtype == NUMBER_F64 ? 8 : number_is_narrow(dtype) ? 2 : 4;
-}
-
 static double state_number_bytes(number_type dtype) { return dtype == NUMBER_F64 ? 8 : 4; }
 
 // ---- lines ----
@@ -225,8 +221,8 @@ const char *step_cost_text(const reporter *r, kernel_kind kind) {
        states = r->kernels->recurrence->states.count || r->body->lags.count;
   const kernel *k = reported_kernel(r, kind);
   amount bytes = {0};
-  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, (back ? 2 : 1) * token_bytes(r->dtype));
-  add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
+  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, (back ? 2 : 1) * number_type_bytes(r->dtype));
+  add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, number_type_bytes(r->dtype));
   if (states)
     add_state_amounts(r->a, &bytes, r->body, state_number_bytes(r->dtype) / r->kernels->chunk);
   return arena_printf(r->a, "%s operations a step, %s bytes",

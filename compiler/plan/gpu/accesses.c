@@ -55,10 +55,6 @@ void plan_map_access(const tile_program *program, const plan_index_map *maps, pl
 
 // ---- memory ----
 
-int plan_bytes_of(number_type stored) {
-  return number_is_narrow(stored) ? 2 : stored == NUMBER_F64 ? 8 : 4;
-}
-
 static plan_access of_memory(const mapping *m, const plan_buffer *b, int memory) {
   plan_access access = {.stored = b->stored, .memory = memory, .placed = true, .in_shared = true};
   for (int i = 0; i < b->axis_count; i++) access.stride[b->axes[i]] = b->stride[b->axes[i]].factor;
@@ -226,7 +222,7 @@ static int64_t offset_in_tiles(const plan_access *access, int64_t offset) {
 
 // Offsets become addresses in bytes.
 static void find_addresses(const plan_access *access, int64_t offsets[PLAN_BANKS]) {
-  const int bytes = plan_bytes_of(access->stored);
+  const int bytes = number_type_bytes(access->stored);
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
     if (offsets[lane] < 0) continue;
     if (access->width) offsets[lane] = bytes * offset_in_tiles(access, offsets[lane]);
@@ -255,7 +251,7 @@ static double sectors(const int64_t addresses[PLAN_BANKS], int of_each) {
 static int wavefronts_without(const plan_access *x, const int64_t offsets[PLAN_BANKS], int bytes) {
   int64_t addresses[PLAN_BANKS];
   for (int lane = 0; lane < PLAN_BANKS; lane++)
-    addresses[lane] = offsets[lane] < 0 ? -1 : offsets[lane] * plan_bytes_of(x->stored);
+    addresses[lane] = offsets[lane] < 0 ? -1 : offsets[lane] * number_type_bytes(x->stored);
   return plan_wavefronts(addresses, bytes);
 }
 
@@ -265,7 +261,7 @@ warp_access plan_access_of_warp(const plan_access *x, access_kind kind, const pl
   int64_t addresses[PLAN_BANKS];
   bool apart = plan_lies_apart(x, at) || (kind == LOAD && x->of_call && at->numbers > 1);
   int pieces = apart && x->stride[at->vector] ? at->numbers : 1;
-  int bytes = plan_bytes_of(x->stored) * (apart ? 1 : at->numbers);
+  int bytes = number_type_bytes(x->stored) * (apart ? 1 : at->numbers);
   if (bytes > MOST_BYTES) pieces = bytes / MOST_BYTES, bytes = MOST_BYTES;
   plan_offsets_of(x, at, addresses);
   int plain = x->open ? wavefronts_without(x, addresses, bytes) : PLAN_BANKS * PLAN_BANKS;

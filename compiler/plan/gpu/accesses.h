@@ -20,9 +20,6 @@ typedef struct plan_access {
   int64_t width, tile;
 } plan_access;
 
-// Bytes of a number.
-int plan_bytes_of(number_type stored);
-
 // An index map above the memory that is read: a value of the operations that move an index.
 typedef struct plan_index_map {
   const tile_value *v;

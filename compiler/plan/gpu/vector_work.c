@@ -50,7 +50,7 @@ static nest_work work_of_matrix_vector(const placed_program *p, const plan_nest 
   double rows = gpu_entries(p, g.rows),
          threads = g.along ? rows * (double)g.lanes : rows / g.width * (double)g.splits;
   plan_access matrix = gpu_access_of_operand(p, nest->dot.b, nest->dot.pack_b);
-  double words = all * plan_bytes_of(matrix.stored) / 4, vector = all / g.width;
+  double words = all * number_type_bytes(matrix.stored) / 4, vector = all / g.width;
   nest_work work =
       spread_out(p, GPU_COST_VECTOR * all, vector + (matrix.in_shared ? words : 0), threads);
   if (!matrix.in_shared) work.all.bytes = GPU_WARP_LANES * 4 * words, work.all.far = 1;

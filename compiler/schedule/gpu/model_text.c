@@ -45,8 +45,7 @@ static void put_kernel_model(FILE *out, arena *a, const kernel *k, codegen_gpu_o
           "an instance; chunks of %d steps, %d threads, %d instances in turn\n",
           k->symbol, codegen_gpu_target_name(target), time.cycles, gpu_limit_text(time.limit),
           time.alone, time.waits, (int)time.blocks, k->gpu.value_entries ? 1 : (int)gpu_tiles(k),
-          k->program->chunk, made->described.threads,
-          k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
+          k->program->chunk, made->described.threads, gpu_heads_in_turn(k));
   if (made->whole->recomputes)
     put_modelled_program(out, a, made->whole, &made->whole->recompute, &speed);
   put_modelled_program(out, a, made->whole, &made->whole->main, &speed);

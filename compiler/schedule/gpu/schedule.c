@@ -200,14 +200,9 @@ static void weigh_slices(recurrence_kernels *kernels, const fitted_kernel *fitte
   }
 }
 
-// The heads that a block computes one after another.
-static int heads_in_turn(const kernel *k) {
-  return k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1;
-}
-
 void gpu_set_times(kernel *k, const gpu_time *time) {
   enum { STEPS = 64 };
-  double heads = STEPS * heads_in_turn(k),
+  double heads = STEPS * gpu_heads_in_turn(k),
          blocks = k->gpu.lanes == LANES_TILE ? (double)gpu_tiles(k) : 1;
   k->gpu.cycles_alone = (int)ceil(heads * time->alone);
   k->gpu.cycles_each = (int)ceil(heads * time->cycles / blocks);

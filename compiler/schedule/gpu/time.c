@@ -98,18 +98,12 @@ int64_t gpu_tiles(const kernel *k) {
                   : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
 }
 
-// What a block computes one after another: tiles of the value axis, heads.
-static int64_t tiles_of_block(const kernel *k) {
-  return (k->gpu.value_entries ? gpu_tiles(k) : 1) *
-         (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
-}
-
 // Bytes that a chunk of a tile writes and reads for its group: the states before its chunks, the
 // cotangents of the tile, all sums.
 static double kept_bytes(const codegen_gpu_kernel *described) {
   const kernel *k = described->base.kernel;
   if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
-  double spilled = (double)described->spill_bytes / (double)tiles_of_block(k);
+  double spilled = (double)described->spill_bytes / (double)gpu_most_value_tiles(k);
   return 2 * ((double)(described->history_bytes + described->sum_bytes) + spilled) *
          k->program->chunk / k->chunk;
 }
@@ -130,7 +124,7 @@ static double copied_bytes(const kernel *k) {
         all *= (double)k->recurrence->body.axes.items[place->axes[x]].size;
     numbers += all;
   }
-  return 2 * 4 * numbers / (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
+  return 2 * 4 * numbers / gpu_heads_in_turn(k);
 }
 
 // With one instance on a multiprocessor, which has `tiles` blocks.

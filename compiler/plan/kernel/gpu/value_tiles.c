@@ -14,9 +14,9 @@ int64_t gpu_tiles_of(const kernel *k) {
 
 bool gpu_has_value_tiles(const kernel *k) { return gpu_value_tile_axes(k) != 0; }
 
-int64_t gpu_most_value_tiles(const kernel *k) {
-  return (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1) * gpu_tiles_of(k);
-}
+int gpu_heads_in_turn(const kernel *k) { return k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1; }
+
+int64_t gpu_most_value_tiles(const kernel *k) { return gpu_heads_in_turn(k) * gpu_tiles_of(k); }
 
 int64_t gpu_whole_size(const kernel_plan *w, int axis) {
   return axis_in(w->m.tiled, axis) ? w->k->recurrence->body.axes.items[axis].size
