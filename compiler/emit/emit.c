@@ -111,6 +111,10 @@ ir integer(emitter *e, int64_t number) {
   return LLVMConstInt(e->i64, (unsigned long long)number, 1);
 }
 
+ir lane_of(emitter *e, ir x, int lane) {
+  return ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, lane), "") : x;
+}
+
 ir spread(emitter *e, ir x, int lanes) {
   if (!lanes || ir_lanes(x)) return x;
   if (LLVMIsConstant(x)) return splat_constant(e, x, lanes);

@@ -56,6 +56,7 @@ int ir_lanes(ir x);  // 0: a scalar
 LLVMTypeRef real_type(emitter *e, int lanes);
 ir real_number(emitter *e, double number, int lanes);
 ir integer(emitter *e, int64_t number);
+ir lane_of(emitter *e, ir x, int lane);  // a scalar is that of all lanes
 ir spread(emitter *e, ir x, int lanes);  // scalar to vector; a vector of that length stays
 void spread_pair(emitter *e, ir *x, ir *y);
 

@@ -114,10 +114,6 @@ static ir load_vector_of_row(lower *l, const matrix_product *p, const place_in_l
                                 "");
 }
 
-static ir lane_of(emitter *e, ir x, int lane) {
-  return ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, lane), "") : x;
-}
-
 static ir open_sum(lower *l, const matrix_product *p) {
   ir slot = stack_slot(l->e, real_type(l->e, p->lanes), "sum");
   store_real(l->e, real_number(l->e, 0, p->lanes), slot);

@@ -175,8 +175,7 @@ static void start_sums(lower *l, const mma *p, const place_in_loops *at, const i
   emitter *e = l->e;
   ir kept = p->operands->kept ? gpu_pair_of(e, slots) : NULL;
   ir x = gpu_first_sum(l, p->operands, at, kept);
-  for (int i = 0; i < (at->lanes ? at->lanes : 1); i++)
-    store_real(e, ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x, slots[i]);
+  for (int i = 0; i < (at->lanes ? at->lanes : 1); i++) store_real(e, lane_of(e, x, i), slots[i]);
 }
 
 static void finish_mma_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {

@@ -66,6 +66,12 @@ ir gpu_from_lane(emitter *e, gpu_op op, ir x, int by) {
   return gpu_call(e, op, (ir[]){x, LLVMConstInt(e->i32, (unsigned)by, 0)}, 2);
 }
 
+ir gpu_across_lanes(emitter *e, tile_op op, ir x, int most, int least) {
+  for (int mask = most; mask >= least; mask /= 2)
+    x = lower_combine(e, op, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
+  return x;
+}
+
 ir gpu_warp(const lower *l) {
   return l->team->warp ? l->team->warp
                        : int_div(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));

@@ -39,6 +39,8 @@ ir gpu_lane(const lower *l);
 
 // The number of another lane: GPU_SHFL_BFLY_F32 and its kin.
 ir gpu_from_lane(emitter *e, gpu_op op, ir x, int by);
+// A reduction over lanes whose numbers differ in the bits from `most` down to `least`.
+ir gpu_across_lanes(emitter *e, tile_op op, ir x, int most, int least);
 // thread_sums.c: a reduction over all threads of a block, whose result all threads get.
 ir team_all(lower *l, tile_op op, ir x);
 // Results of a nest that are summed over threads. The sums of warps are put into shared memory, at

@@ -104,11 +104,8 @@ static ir has_point(lower *l, const sharing_lanes *s, const place_in_loops *at) 
 }
 
 static ir lanes_together(lower *l, const sharing_lanes *s, tile_op op, ir x) {
-  emitter *e = l->e;
   int first = s->threads->apart ? (int)s->side : 1;
-  for (int mask = first * s->threads->lanes / 2; mask >= first; mask /= 2)
-    x = lower_combine(e, op, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
-  return x;
+  return gpu_across_lanes(l->e, op, x, first * s->threads->lanes / 2, first);
 }
 
 // The sum of all lanes; of each number of a vector of points.

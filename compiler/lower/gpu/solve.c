@@ -33,10 +33,6 @@ static ir matrix_at(lower *l, const gpu_system *s, const place_in_loops *at, ir 
   return view_load(l, &s->a, &where, value(l, value(l, s->id)->args[0])->axes);
 }
 
-static ir lane_element(emitter *e, ir x, int lane) {
-  return ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, lane), "") : x;
-}
-
 static void load_own(lower *l, const gpu_system *s, ir *own) {
   for (int i = 0; i < s->rows; i++) own[i] = load_real(l->e, s->own[i], 0);
 }
@@ -53,14 +49,14 @@ static void add_solved_terms(lower *l, const gpu_system *s, const place_in_loops
   load_own(l, s, own);
   for (int i = 0; i < s->rows && !s->transposed; i++) {
     ir a = matrix_at(l, s, at, int_add(e, s->first, integer(e, i)), done, s->steps);
-    for (int k = 0; k < s->steps; k++) own[i] = real_fma(e, lane_element(e, a, k), x[k], own[i]);
+    for (int k = 0; k < s->steps; k++) own[i] = real_fma(e, lane_of(e, a, k), x[k], own[i]);
   }
   for (int n = 0; n < s->rows && s->transposed; n++) {
     int k = n % s->steps, first = n - k;
     ir a = matrix_at(l, s, at, int_add(e, done, integer(e, k)),
                      int_add(e, s->first, integer(e, first)), s->steps);
     for (int i = 0; i < s->steps; i++)
-      own[first + i] = real_fma(e, lane_element(e, a, i), x[k], own[first + i]);
+      own[first + i] = real_fma(e, lane_of(e, a, i), x[k], own[first + i]);
   }
   store_own(l, s, own);
 }
@@ -88,7 +84,7 @@ static void solve_block(emitter *e, const gpu_system *s, const ir *ties, ir *own
     int line = s->transposed ? s->rows - 1 - turn : turn;
     for (int k = 0; k < line; k++) {
       int to = s->transposed ? k : line, from = s->transposed ? line : k;
-      own[to] = real_fma(e, lane_element(e, ties[line], k), own[from], own[to]);
+      own[to] = real_fma(e, lane_of(e, ties[line], k), own[from], own[to]);
     }
   }
 }

@@ -14,18 +14,9 @@
 // one of them.
 #include "compiler/lower/gpu/nests.h"
 
-static ir exchanged(emitter *e, ir x, int mask) {
-  return gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask);
-}
-
 static int team_warps(const lower *l) { return l->team->threads / GPU_WARP_LANES; }
 
 // ---- one number ----
-
-static ir warp_sum(emitter *e, ir x) {
-  for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2) x = real_add(e, x, exchanged(e, x, mask));
-  return x;
-}
 
 // The first lane of every warp stores the sum of its warp.
 static void store_of_warp(lower *l, ir x, ir at) {
@@ -38,8 +29,7 @@ static void store_of_warp(lower *l, ir x, ir at) {
 
 ir team_all(lower *l, tile_op op, ir x) {
   emitter *e = l->e;
-  for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2)
-    x = lower_combine(e, op, x, exchanged(e, x, mask));
+  x = gpu_across_lanes(e, op, x, GPU_WARP_LANES / 2, 1);
   lower_barrier(l);
   store_of_warp(l, x, gpu_warp(l));
   lower_barrier(l);
@@ -81,8 +71,8 @@ static void halve(lower *l, ir *x, int count, int mask) {
     ir low = x[i], high = x[i + count / 2];
     if (!low) break;
     if (!high) high = real_number(e, 0, 0);
-    x[i] =
-        real_add(e, choose(e, upper, high, low), exchanged(e, choose(e, upper, low, high), mask));
+    ir other = gpu_from_lane(e, GPU_SHFL_BFLY_F32, choose(e, upper, low, high), mask);
+    x[i] = real_add(e, choose(e, upper, high, low), other);
   }
 }
 
@@ -96,7 +86,7 @@ static void sum_in_warps(lower *l, const team_sums *s, int first) {
     x[i] = load_real(e, element(e, e->real, s->staged, integer(e, first + i)), 0);
   int alike = GPU_WARP_LANES / count, mask = GPU_WARP_LANES / 2;
   for (int left = count; left > 1; left /= 2, mask /= 2) halve(l, x, left, mask);
-  for (; mask; mask /= 2) x[0] = real_add(e, x[0], exchanged(e, x[0], mask));
+  x[0] = gpu_across_lanes(e, TILE_SUM, x[0], mask, 1);
   ir number = int_div(e, gpu_lane(l), integer(e, alike));
   ir stores = int_compare(e, LLVMIntULT, number, integer(e, there));
   if (alike > 1) {
@@ -167,7 +157,8 @@ void team_stage(lower *l, const team_sums *s, int position, const place_in_loops
     store_real(e, x, element(e, e->real, s->staged, number));
     return;
   }
-  store_of_warp(l, warp_sum(e, x), warp_sum_place(l, s, gpu_warp(l), number));
+  ir at_warp = warp_sum_place(l, s, gpu_warp(l), number);
+  store_of_warp(l, gpu_across_lanes(e, TILE_SUM, x, GPU_WARP_LANES / 2, 1), at_warp);
   if (s->points < 0) sum_each_point(l, s, position, at);
 }
 

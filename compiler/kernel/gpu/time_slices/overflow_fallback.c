@@ -45,8 +45,7 @@ static ir own_thread(kernel_frame *h) {
 // sums[0] = the sum of x over all threads.
 static void add_up(kernel_frame *h, ir sums, ir x) {
   emitter *e = h->e;
-  for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2)
-    x = real_add(e, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
+  x = gpu_across_lanes(e, TILE_SUM, x, GPU_WARP_LANES / 2, 1);
   ir thread = own_thread(h), warp = int_div(e, thread, integer(e, GPU_WARP_LANES));
   ir lane = int_rem(e, thread, integer(e, GPU_WARP_LANES));
   gpu_call(e, GPU_BARRIER, NULL, 0);
