@@ -4,12 +4,6 @@
 
 #include "compiler/lower/nest_target.h"
 
-typedef struct pack_data {
-  tile_id from;
-  view to;
-  int apart;  // the axis of which fours lie apart; -1: none
-} pack_data;
-
 // Where a matrix that is multiplied by vectors has the column: plan_has_fours_apart.
 static ir place_of_column(emitter *e, ir column) {
   enum { FOUR = 4 };
@@ -22,26 +16,29 @@ static ir place_of_column(emitter *e, ir column) {
   return int_add(e, int_add(e, block, place), within);
 }
 
-static void pack_point(lower *l, const place_in_loops *at, void *data) {
-  const pack_data *p = data;
+void lower_copy_value(lower *l, const place_in_loops *at, void *data) {
+  const value_copy *c = data;
   place_in_loops there = *at;
   lower_forget(l);
-  if (p->apart >= 0) there.index[p->apart] = place_of_column(l->e, at->index[p->apart]);
-  view_store(l, &p->to, &there, value(l, p->from)->axes, lower_value_at(l, at, p->from));
+  if (c->apart >= 0) there.index[c->apart] = place_of_column(l->e, at->index[c->apart]);
+  view_store(l, &c->to, &there, c->axes, lower_value_at(l, at, c->from));
   lower_forget(l);
 }
 
 void lower_pack(lower *l, const plan_nest *nest, view to) {
   const plan_buffer *b = &l->p->buffers.items[nest->pack];
   bool apart = plan_has_fours_apart(l->p->program, b);
-  pack_data p = {.from = nest->packed, .to = to, .apart = apart ? b->axes[b->axis_count - 1] : -1};
+  value_copy copy = {.from = nest->packed,
+                     .to = to,
+                     .axes = value(l, nest->packed)->axes,
+                     .apart = apart ? b->axes[b->axis_count - 1] : -1};
   if (nest->lane) {
-    lower_points(l, nest->axes, true, pack_point, &p);
+    lower_points(l, nest->axes, true, lower_copy_value, &copy);
     return;
   }
   loop_axes all = {.count = b->axis_count};
   memcpy(all.axes, b->axes, sizeof all.axes);
-  l->target->vectors(l, &all, true, pack_point, &p);
+  l->target->vectors(l, &all, true, lower_copy_value, &copy);
 }
 
 void lower_copy_point(lower *l, const place_in_loops *at, void *data) {

@@ -114,6 +114,14 @@ typedef struct view_copy {
 void lower_pack(lower *l, const plan_nest *nest, view to);
 void lower_copy_by_loops(lower *l, const view_copy *c);
 void lower_copy_point(lower *l, const place_in_loops *at, void *data);
+// One number of a value of the program, computed at this point alone.
+typedef struct value_copy {
+  tile_id from;
+  view to;
+  axis_set axes;
+  int apart;  // the axis of which fours lie apart; -1: none
+} value_copy;
+void lower_copy_value(lower *l, const place_in_loops *at, void *data);
 
 // along_time.c
 void lower_prefix(lower *l, const plan_nest *nest, int rows_at_once);

@@ -7,19 +7,6 @@
 // A state that a nest has updated in place (carried_pair.in_place) needs no copy.
 #include "compiler/lower/nests.h"
 
-typedef struct stage_data {
-  tile_id id;
-  view to;
-  axis_set axes;
-} stage_data;
-
-static void next_state_point(lower *l, const place_in_loops *at, void *data) {
-  const stage_data *s = data;
-  lower_forget(l);
-  view_store(l, &s->to, at, s->axes, lower_value_at(l, at, s->id));
-  lower_forget(l);
-}
-
 // All new states are read before one is written: they may be index maps of each other's old values.
 void lower_commit(lower *l) {
   int count = l->p->carried_count;
@@ -36,9 +23,9 @@ void lower_commit(lower *l) {
       staged[c] = value_view(l, r->value);
       continue;
     }
-    stage_data s = {.id = r->value, .axes = axes, .to = lower_buffer(l, pair->staging)};
-    lower_copies(l, tile, lane, next_state_point, &s);
-    staged[c] = s.to;
+    staged[c] = lower_buffer(l, pair->staging);
+    value_copy copy = {.from = r->value, .to = staged[c], .axes = axes, .apart = -1};
+    lower_copies(l, tile, lane, lower_copy_value, &copy);
   }
   bool waited = false;
   for (int c = 0; c < count; c++) {

@@ -131,14 +131,6 @@ typedef struct solve_data {
   view a, x;
 } solve_data;
 
-static void copy_right_side(lower *l, const place_in_loops *at, void *data) {
-  const solve_data *d = data;
-  lower_forget(l);
-  const tile_value *v = value(l, d->id);
-  view_store(l, &d->x, at, v->axes, lower_value_at(l, at, v->args[1]));
-  lower_forget(l);
-}
-
 static ir far_end(lower *l, ir base, ir stride, int64_t rows) {
   return element(l->e, l->e->real, base, int_mul(l->e, stride, integer(l->e, rows - 1)));
 }
@@ -174,7 +166,8 @@ void host_solve(lower *l, const plan_nest *nest) {
   d.a = pack < 0 ? value_view(l, nest->dot.a)
                  : buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
   d.x = b->carried >= 0 ? l->carried[b->carried] : buffer_view(l, b, l->buffers[buffer]);
-  lower_points(l, plan_tile_axes(l->m, v->axes), false, copy_right_side, &d);
+  value_copy right_side = {.from = v->args[1], .to = d.x, .axes = v->axes, .apart = -1};
+  lower_points(l, plan_tile_axes(l->m, v->axes), false, lower_copy_value, &right_side);
   axis_set around = plan_tile_axes(l->m, v->axes) & ~axis_bit(tile_row_axis(v));
   if (d.j >= 0) around &= ~axis_bit(d.j);
   loop_axes outer = lower_by_rank(l, around);
