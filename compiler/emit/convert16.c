@@ -210,12 +210,7 @@ static ir gather_small(emitter *e, ir address, ir stride, ir mask, int lanes) {
   bool dense = int_known(stride, &known) && known == 1;
   if (dense && !mask) return load_small(e, address, lanes);
   if (known == 2 && !mask) return load_every_second(e, address, lanes);
-  if (dense && has_masks(e)) {
-    ir x = call_intrinsic(e, "llvm.masked.load", (LLVMTypeRef[]){type, e->pointer}, 2,
-                          (ir[]){address, mask, LLVMConstNull(type)}, 3);
-    LLVMSetInstrParamAlignment(x, 1, 2);
-    return x;
-  }
+  if (dense && has_masks(e)) return load_masked(e, type, address, mask, 2);
   ir memory = stack_slot(e, type, "lanes");
   LLVMBuildStore(e->b, LLVMConstNull(type), memory);
   move_one_by_one(e, false, address, stride, memory, lanes_taken(e, mask, lanes));
@@ -230,9 +225,7 @@ static void scatter_small(emitter *e, ir x, ir address, ir stride, ir mask) {
     return;
   }
   if (dense && has_masks(e)) {
-    ir call = call_intrinsic(e, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(x), e->pointer}, 2,
-                             (ir[]){x, address, mask}, 3);
-    LLVMSetInstrParamAlignment(call, 2, 2);
+    store_masked(e, x, address, mask, 2);
     return;
   }
   ir memory = stack_slot(e, LLVMTypeOf(x), "lanes");

@@ -115,6 +115,13 @@ ir lane_of(emitter *e, ir x, int lane) {
   return ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, lane), "") : x;
 }
 
+ir lanes_from(emitter *e, ir x, int first, int count) {
+  ir *numbers = ARENA_ARRAY(e->a, ir, count);
+  for (int i = 0; i < count; i++) numbers[i] = LLVMConstInt(e->i32, (unsigned)(first + i), 0);
+  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)),
+                                LLVMConstVector(numbers, (unsigned)count), "");
+}
+
 ir spread(emitter *e, ir x, int lanes) {
   if (!lanes || ir_lanes(x)) return x;
   if (LLVMIsConstant(x)) return splat_constant(e, x, lanes);
@@ -365,23 +372,17 @@ ir lane_mask(emitter *e, ir count, int lanes) {
                        spread(e, narrow, lanes), "");
 }
 
-static ir load_masked(emitter *e, ir address, ir mask, int lanes) {
-  if (!mask) return load_real(e, address, lanes);
-  LLVMTypeRef type = real_type(e, lanes);
+ir load_masked(emitter *e, LLVMTypeRef type, ir address, ir mask, unsigned alignment) {
   ir x = call_intrinsic(e, "llvm.masked.load", (LLVMTypeRef[]){type, e->pointer}, 2,
                         (ir[]){address, mask, LLVMConstNull(type)}, 3);
-  LLVMSetInstrParamAlignment(x, 1, alignment(e));
+  LLVMSetInstrParamAlignment(x, 1, alignment);
   return x;
 }
 
-static void store_masked(emitter *e, ir x, ir address, ir mask) {
-  if (!mask) {
-    store_real(e, x, address);
-    return;
-  }
+void store_masked(emitter *e, ir x, ir address, ir mask, unsigned alignment) {
   ir call = call_intrinsic(e, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(x), e->pointer}, 2,
                            (ir[]){x, address, mask}, 3);
-  LLVMSetInstrParamAlignment(call, 2, alignment(e));
+  LLVMSetInstrParamAlignment(call, 2, alignment);
 }
 
 static ir lane_addresses(emitter *e, ir base, ir stride, int lanes) {
@@ -438,7 +439,9 @@ static void scatter_most_lanes(emitter *e, ir x, ir base, ir stride, ir mask) {
 
 ir gather(emitter *e, ir base, ir stride, ir mask, int lanes) {
   int64_t known;
-  if (int_known(stride, &known) && known == 1) return load_masked(e, base, mask, lanes);
+  bool dense = int_known(stride, &known) && known == 1;
+  if (dense && !mask) return load_real(e, base, lanes);
+  if (dense) return load_masked(e, real_type(e, lanes), base, mask, alignment(e));
   if (!mask && !has_vectors_of_addresses(e)) return gather_lanes(e, base, stride, lanes);
   LLVMTypeRef type = real_type(e, lanes);
   ir addresses = lane_addresses(e, base, stride, lanes);
@@ -451,8 +454,11 @@ ir gather(emitter *e, ir base, ir stride, ir mask, int lanes) {
 
 void scatter(emitter *e, ir x, ir base, ir stride, ir mask) {
   int64_t known;
-  if (int_known(stride, &known) && known == 1)
-    store_masked(e, x, base, mask);
+  bool dense = int_known(stride, &known) && known == 1;
+  if (dense && !mask)
+    store_real(e, x, base);
+  else if (dense)
+    store_masked(e, x, base, mask, alignment(e));
   else if (has_vectors_of_addresses(e))
     scatter_vector(e, x, base, stride, mask);
   else if (mask)

@@ -57,6 +57,7 @@ LLVMTypeRef real_type(emitter *e, int lanes);
 ir real_number(emitter *e, double number, int lanes);
 ir integer(emitter *e, int64_t number);
 ir lane_of(emitter *e, ir x, int lane);  // a scalar is that of all lanes
+ir lanes_from(emitter *e, ir x, int first, int count);
 ir spread(emitter *e, ir x, int lanes);  // scalar to vector; a vector of that length stays
 void spread_pair(emitter *e, ir *x, ir *y);
 
@@ -99,6 +100,8 @@ ir load_real(emitter *e, ir address, int lanes);
 void store_real(emitter *e, ir x, ir address);
 // Lanes below `count` (i64); other lanes read 0 and are not written.
 ir lane_mask(emitter *e, ir count, int lanes);
+ir load_masked(emitter *e, LLVMTypeRef type, ir address, ir mask, unsigned alignment);
+void store_masked(emitter *e, ir x, ir address, ir mask, unsigned alignment);
 ir gather(emitter *e, ir base, ir stride, ir mask, int lanes);
 void scatter(emitter *e, ir x, ir base, ir stride, ir mask);
 ir stack_slot(emitter *e, LLVMTypeRef type, const char *name);

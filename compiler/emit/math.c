@@ -42,13 +42,6 @@ static ir emit_power_of_two(emitter *e, ir n) {
   return from_bits(e, LLVMBuildShl(e->b, biased, integer_constant(type, 23), ""));
 }
 
-static ir vector_slice(emitter *e, ir x, int from, int count) {
-  ir indices[1024];
-  for (int i = 0; i < count; i++) indices[i] = LLVMConstInt(e->i32, (unsigned)(from + i), 0);
-  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)),
-                                LLVMConstVector(indices, (unsigned)count), "");
-}
-
 static ir joined_vectors(emitter *e, ir x, ir y) {
   int count = 2 * ir_lanes(x);
   ir indices[1024];
@@ -60,9 +53,9 @@ static ir joined_vectors(emitter *e, ir x, ir y) {
 static ir scale_v4(emitter *e, ir x, ir n) {
   int lanes = ir_lanes(x);
   if (lanes > 16) {
-    ir low = scale_v4(e, vector_slice(e, x, 0, lanes / 2), vector_slice(e, n, 0, lanes / 2));
-    ir high = scale_v4(e, vector_slice(e, x, lanes / 2, lanes / 2),
-                       vector_slice(e, n, lanes / 2, lanes / 2));
+    ir low = scale_v4(e, lanes_from(e, x, 0, lanes / 2), lanes_from(e, n, 0, lanes / 2));
+    ir high =
+        scale_v4(e, lanes_from(e, x, lanes / 2, lanes / 2), lanes_from(e, n, lanes / 2, lanes / 2));
     return joined_vectors(e, low, high);
   }
   LLVMTypeRef i16 = LLVMInt16TypeInContext(e->context);

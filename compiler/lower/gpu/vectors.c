@@ -151,10 +151,7 @@ static ir vector_elements(lower *l, ir x, int first, int count) {
   emitter *e = l->e;
   if (count == ir_lanes(x)) return x;
   if (count == 1) return LLVMBuildExtractElement(e->b, x, integer(e, first), "");
-  ir numbers[16];
-  for (int i = 0; i < count; i++) numbers[i] = LLVMConstInt(e->i32, (unsigned)(first + i), 0);
-  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)),
-                                LLVMConstVector(numbers, (unsigned)count), "");
+  return lanes_from(e, x, first, count);
 }
 
 static void store_piece(lower *l, const view *v, ir address, ir x) {

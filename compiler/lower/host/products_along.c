@@ -54,13 +54,6 @@ static void multiply_at(const along *p, const corner *at, ir k, int lanes, ir *s
   }
 }
 
-static ir lanes_from(emitter *e, ir x, int first, int count) {
-  ir mask[MOST_LANES];
-  for (int i = 0; i < count; i++) mask[i] = LLVMConstInt(e->i32, (unsigned)(first + i), 0);
-  ir poison = LLVMGetPoison(LLVMTypeOf(x));
-  return LLVMBuildShuffleVector(e->b, x, poison, LLVMConstVector(mask, (unsigned)count), "");
-}
-
 static void store_sum_block(const along *p, const corner *at, ir x) {
   emitter *e = p->e;
   for (int r = 0; r < at->rows; r++) {
