@@ -478,6 +478,16 @@ ir stack_slot(emitter *e, LLVMTypeRef type, const char *name) {
   return slot;
 }
 
+ir real_slot(emitter *e, ir start, const char *name) {
+  ir slot = stack_slot(e, LLVMTypeOf(start), name);
+  store_real(e, start, slot);
+  return slot;
+}
+
+void real_add_to(emitter *e, ir slot, ir x) {
+  store_real(e, real_add(e, load_real(e, slot, ir_lanes(x)), x), slot);
+}
+
 // A tree of halves: the order is fixed, so results are the same everywhere.
 ir sum_of_lanes(emitter *e, ir x) {
   int lanes = ir_lanes(x);

@@ -105,6 +105,9 @@ void store_masked(emitter *e, ir x, ir address, ir mask, unsigned alignment);
 ir gather(emitter *e, ir base, ir stride, ir mask, int lanes);
 void scatter(emitter *e, ir x, ir base, ir stride, ir mask);
 ir stack_slot(emitter *e, LLVMTypeRef type, const char *name);
+// A slot that begins with these numbers; numbers added to those of a slot.
+ir real_slot(emitter *e, ir start, const char *name);
+void real_add_to(emitter *e, ir slot, ir x);
 ir sum_of_lanes(emitter *e, ir x);
 
 // control.c: loops count from `begin` while below `end`

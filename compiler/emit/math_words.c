@@ -103,10 +103,7 @@ ir libm_lanes(emitter *e, const char *name, ir *args, int count) {
     return e->f64 ? y : LLVMBuildFPTrunc(e->b, y, e->real, "");
   }
   ir memory[2];
-  for (int i = 0; i < count; i++) {
-    memory[i] = stack_slot(e, real_type(e, lanes), "");
-    store_real(e, args[i], memory[i]);
-  }
+  for (int i = 0; i < count; i++) memory[i] = real_slot(e, args[i], "");
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, lanes), 1, "lane");
   ir lane[2];
   for (int i = 0; i < count; i++)

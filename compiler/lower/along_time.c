@@ -215,10 +215,7 @@ static void scan_column(lower *l, const place_in_loops *at, void *data) {
   int64_t size = known_size(l, tile_step_axis(v));
   int count = v->op == TILE_SCAN ? 1 : (int)known_size(l, tile_part_axis(v));
   scan n = {.id = along->id, .at = *at, .count = count, .lanes = lanes_at(l, at, along->id)};
-  for (int k = 0; k < count; k++) {
-    n.h[k] = stack_slot(e, real_type(e, n.lanes), "h");
-    store_real(e, real_number(e, 0, n.lanes), n.h[k]);
-  }
+  for (int k = 0; k < count; k++) n.h[k] = real_slot(e, real_number(e, 0, n.lanes), "h");
   // Before the first chunk and after the last there are no rows.
   region of = l->p->values[along->id].region;
   bool in_time = tile_step_axis(v) == l->p->program->time_axis && of != REGION_PROLOGUE &&
@@ -242,9 +239,8 @@ static void segment_column(lower *l, const place_in_loops *at, void *data) {
   const tile_value *v = value(l, n->id);
   int t = tile_step_axis(v), s = tile_other_step_axis(v), lanes = lanes_at(l, at, n->id);
   place_in_loops row = *at;
-  ir sum = stack_slot(e, real_type(e, lanes), "segment");
+  ir sum = real_slot(e, real_number(e, 0, lanes), "segment");
   ir late = stack_slot(e, real_type(e, lanes), "late");
-  store_real(e, real_number(e, 0, lanes), sum);
   store_real(e, real_number(e, 0, lanes), late);
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, known_size(l, t)), 1, "t");
   row.index[t] = loop.index;
@@ -315,8 +311,7 @@ static void segment_adjoint_column(lower *l, const place_in_loops *at, void *dat
   ir before = load_real(e, address, lanes);
   ir after = real_add(e, before, operand_elsewhere(l, &row, g));
   store_real(e, after, address);
-  store_real(e, real_add(e, load_real(e, total, lanes), tile_is_exclusive(v) ? before : after),
-             total);
+  real_add_to(e, total, tile_is_exclusive(v) ? before : after);
   loop_end(e, &pair);
   place_in_loops out = *at;
   out.index[t] = row.index[t];

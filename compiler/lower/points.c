@@ -95,8 +95,7 @@ void lower_start_sums(lower *l, const point_nest *n, ir *slots, int lanes) {
     tile_id id = n->nest->values.items[i];
     if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) continue;
     int own = sum_lanes_of(l, n, id, lanes);
-    slots[i] = stack_slot(l->e, real_type(l->e, own), "sum");
-    store_real(l->e, real_number(l->e, lower_identity(value(l, id)->op), own), slots[i]);
+    slots[i] = real_slot(l->e, real_number(l->e, lower_identity(value(l, id)->op), own), "sum");
   }
 }
 

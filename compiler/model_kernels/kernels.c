@@ -106,7 +106,7 @@ static void column_sums_kernel(const model_kernel *k) {
   store_real(e, model_load(k, NUMBER_F32, to, columns.index), sum);
   emit_loop loop = loop_begin(e, integer(e, 0), ROWS(k, model_column_sums, from, count), 1, "row");
   ir place = int_add(e, int_mul(e, loop.index, stride), columns.index);
-  store_real(e, real_add(e, load_real(e, sum, 0), model_load(k, k->rows, from, place)), sum);
+  real_add_to(e, sum, model_load(k, k->rows, from, place));
   loop_end(e, &loop);
   model_store(k, NUMBER_F32, load_real(e, sum, 0), to, columns.index);
   loop_end(e, &columns);
@@ -179,8 +179,7 @@ static void load_target(const model_kernel *k, loss_row *r, ir row) {
 
 static void sum_row(const model_kernel *k, loss_row *r, ir width) {
   emitter *e = k->e;
-  ir own = stack_slot(e, e->real, "own");
-  store_real(e, real_number(e, -FLT_MAX, 0), own);
+  ir own = real_slot(e, real_number(e, -FLT_MAX, 0), "own");
   emit_loop loop = loop_of_block(k, width);
   ir x = logit(k, r, loop.index), before = load_real(e, own, 0);
   store_real(e, choose(e, real_compare(e, LLVMRealOGT, x, before), x, before), own);
@@ -188,7 +187,7 @@ static void sum_row(const model_kernel *k, loss_row *r, ir width) {
   r->largest = of_block(k, load_real(e, own, 0), false);
   store_real(e, real_number(e, 0, 0), own);
   loop = loop_of_block(k, width);
-  store_real(e, real_add(e, load_real(e, own, 0), logit_exponential(k, r, loop.index)), own);
+  real_add_to(e, own, logit_exponential(k, r, loop.index));
   loop_end(e, &loop);
   r->sum = of_block(k, load_real(e, own, 0), true);
 }
@@ -316,11 +315,10 @@ static void combine_kernel(const model_kernel *k) {
 static void normalize_kernel(const model_kernel *k) {
   emitter *e = k->e;
   ir values = model_pointer(k, NORMALIZE(values)), sums = model_pointer(k, NORMALIZE(sums));
-  ir slot = stack_slot(e, e->real, "sum");
-  store_real(e, real_number(e, 0, 0), slot);
+  ir slot = real_slot(e, real_number(e, 0, 0), "sum");
   emit_loop all = loop_begin(e, integer(e, 0), model_number(k, NORMALIZE(sum_count)), 1, "block");
   ir next = model_load(k, NUMBER_F32, sums, all.index);
-  store_real(e, real_add(e, load_real(e, slot, 0), next), slot);
+  real_add_to(e, slot, next);
   loop_end(e, &all);
   ir sum = load_real(e, slot, 0), root = call_intrinsic(e, "llvm.sqrt", &e->real, 1, &sum, 1);
   ir norm = real_add(e, root, model_float(k, NORMALIZE(epsilon)));

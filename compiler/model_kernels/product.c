@@ -167,14 +167,13 @@ static void store_product_number(const product *p, ir i, ir j, ir sum) {
   emitter *e = k->e;
   ir to = model_pointer(k, FIELD(to)), bias = model_pointer(k, FIELD(bias));
   ir place = int_add(e, int_mul(e, i, model_number(k, FIELD(to_row))), j);
-  ir total = stack_slot(e, e->real, "total");
-  store_real(e, sum, total);
+  ir total = real_slot(e, sum, "total");
   emit_branch has_bias = branch_begin(e, LLVMBuildIsNotNull(e->b, bias, ""));
-  store_real(e, real_add(e, load_real(e, total, 0), model_load(k, NUMBER_F32, bias, j)), total);
+  real_add_to(e, total, model_load(k, NUMBER_F32, bias, j));
   branch_end(e, &has_bias);
   ir adds = int_compare(e, LLVMIntNE, model_number(k, FIELD(add)), integer(e, 0));
   emit_branch add = branch_begin(e, adds);
-  store_real(e, real_add(e, load_real(e, total, 0), model_load(k, p->to, to, place)), total);
+  real_add_to(e, total, model_load(k, p->to, to, place));
   branch_end(e, &add);
   model_store(k, p->to, load_real(e, total, 0), to, place);
 }

@@ -35,10 +35,6 @@ static ir place_in_parameter(emitter *e, ir spread, size_t axes, ir index) {
   return LLVMBuildLoad2(e->b, e->i64, place, "");
 }
 
-static void add_to_begin_sum(emitter *e, ir sum, ir x) {
-  store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
-}
-
 // The part of the number that a state starts from, which the parameter holds as doubles.
 static void add_constant(emitter *e, ir spread, ir i, ir sum) {
   ir parts = SPREAD(e->i64, parts), part = int_sub(e, i, int_mul(e, int_div(e, i, parts), parts));
@@ -46,7 +42,7 @@ static void add_constant(emitter *e, ir spread, ir i, ir sum) {
   ir at = int_add(e, integer(e, offsetof(rec_spread, number)),
                   int_mul(e, part, integer(e, sizeof(double))));
   ir number = LLVMBuildLoad2(e->b, wide, byte_address(e, spread, at), "");
-  add_to_begin_sum(e, sum, LLVMBuildFPTrunc(e->b, number, e->real, ""));
+  real_add_to(e, sum, LLVMBuildFPTrunc(e->b, number, e->real, ""));
 }
 
 static void add_sources(emitter *e, ir spread, ir from, ir i, ir sum) {
@@ -55,17 +51,16 @@ static void add_sources(emitter *e, ir spread, ir from, ir i, ir sum) {
                           offsetof(rec_spread, inner) + offsetof(rec_spread_axes, numbers), e->i64);
   emit_loop loop = loop_begin(e, integer(e, 0), numbers, 1, "summed");
   ir at = int_add(e, first, place_in_parameter(e, spread, offsetof(rec_spread, inner), loop.index));
-  add_to_begin_sum(e, sum, load_real(e, element(e, e->real, from, at), 0));
+  real_add_to(e, sum, load_real(e, element(e, e->real, from, at), 0));
   loop_end(e, &loop);
 }
 
 static void make_number(emitter *e, ir spread, ir i) {
-  ir sum = stack_slot(e, e->real, "sum"), from = SPREAD(e->data, from);
+  ir sum = real_slot(e, real_number(e, 0, 0), "sum"), from = SPREAD(e->data, from);
   ir to = element(e, e->real, SPREAD(e->data, to), i), given = LLVMBuildIsNotNull(e->b, from, "");
-  store_real(e, real_number(e, 0, 0), sum);
   emit_branch adds =
       branch_begin(e, int_compare(e, LLVMIntNE, SPREAD(e->i64, adds), integer(e, 0)));
-  add_to_begin_sum(e, sum, load_real(e, to, 0));
+  real_add_to(e, sum, load_real(e, to, 0));
   branch_end(e, &adds);
   emit_branch taken = branch_begin(e, given);
   add_sources(e, spread, from, i, sum);

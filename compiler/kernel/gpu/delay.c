@@ -51,7 +51,7 @@ static void add_as(emitter *e, ir stored, ir data, ir at, ir sum) {
            : kind == REC_STORED_NUMBER
                ? load_real(e, element(e, e->real, data, at), 0)
                : load_narrow(e, types[kind], element(e, e->i16, data, at), NULL, NULL, 0);
-    store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
+    real_add_to(e, sum, x);
     branch_end(e, &branch);
   }
 }
@@ -73,8 +73,8 @@ static void make_number(const row_entry *x, ir rows, ir index) {
   emitter *e = x->e;
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   ir numbers = ROWS(rows, e->i64, numbers), row = int_div(e, index, numbers);
-  ir number = int_sub(e, index, int_mul(e, row, numbers)), sum = stack_slot(e, e->real, "sum");
-  store_real(e, real_number(e, 0, 0), sum);
+  ir number = int_sub(e, index, int_mul(e, row, numbers)),
+     sum = real_slot(e, real_number(e, 0, 0), "sum");
   emit_loop loop = loop_begin(e, integer(e, 0), ROWS(rows, e->i64, count), 1, "source");
   ir first = element(e, bytes, rows, integer(e, offsetof(rec_gpu_rows, from)));
   add_delayed_row(

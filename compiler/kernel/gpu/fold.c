@@ -81,7 +81,7 @@ static ir operand_number(const fold_term *t, int operand) {
 
 static void add_from(const fold_term *t, ir sum) {
   emitter *e = t->e;
-  store_real(e, real_add(e, load_real(e, sum, 0), operand_number(t, FROM)), sum);
+  real_add_to(e, sum, operand_number(t, FROM));
 }
 
 static void add_term_rows(const fold_term *t, ir sum) {
@@ -146,8 +146,7 @@ static void make_number(emitter *e, ir fold, ir index, bool maxima) {
      places[2];
   find_operand_places(e, fold, index, operands, 2, places);
   ir to = OPERAND(operands[0], e->data, data), from = OPERAND(operands[1], e->data, data),
-     sum = stack_slot(e, e->real, "sum");
-  store_real(e, FOLD(fold, e->real, absent), sum);
+     sum = real_slot(e, FOLD(fold, e->real, absent), "sum");
   emit_branch own = branch_begin(e, LLVMBuildIsNotNull(e->b, from, ""));
   store_real(e, data_number(e, from, places[1]), sum);
   branch_end(e, &own);

@@ -28,15 +28,11 @@ typedef struct sum_task {
 static void emit_copy_sums(const sum_task *t, const ir *indices, int count, ir total, ir *sums) {
   emitter *e = t->e;
   ir slots[MOST_AT_ONCE];
-  for (int i = 0; i < count; i++) {
-    slots[i] = stack_slot(e, e->real, "sum");
-    store_real(e, real_number(e, 0, 0), slots[i]);
-  }
+  for (int i = 0; i < count; i++) slots[i] = real_slot(e, real_number(e, 0, 0), "sum");
   emit_loop loop = loop_begin(e, integer(e, 0), t->copies, 1, "copy");
   ir from = element(e, e->real, t->from, int_mul(e, loop.index, total)), x[MOST_AT_ONCE];
   for (int i = 0; i < count; i++) x[i] = load_real(e, element(e, e->real, from, indices[i]), 0);
-  for (int i = 0; i < count; i++)
-    store_real(e, real_add(e, load_real(e, slots[i], 0), x[i]), slots[i]);
+  for (int i = 0; i < count; i++) real_add_to(e, slots[i], x[i]);
   (count < MOST_AT_ONCE ? loop_end : loop_end_kept)(e, &loop);
   for (int i = 0; i < count; i++) sums[i] = load_real(e, slots[i], 0);
 }

@@ -54,8 +54,7 @@ static void copy_word(lower *l, const place_in_loops *at, void *data) {
 static void copy_number(lower *l, const place_in_loops *at, void *data) {
   const staged *s = data;
   emitter *e = l->e;
-  ir slot = stack_slot(e, e->real, "row");
-  store_real(e, real_number(e, 0, 0), slot);
+  ir slot = real_slot(e, real_number(e, 0, 0), "row");
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, at->index[s->t], s->rows));
   store_real(e, view_load(l, &s->from, at, s->axes), slot);
   branch_end(e, &branch);

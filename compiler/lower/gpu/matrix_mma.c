@@ -191,10 +191,8 @@ typedef struct tile_sums {
 static tile_sums open_tile_sums(lower *l, int tiles) {
   emitter *e = l->e;
   tile_sums sums;
-  for (int i = 0; i < 4 * tiles; i++) {
-    sums.slots[i / 4][i % 4] = stack_slot(e, e->real, "sum");
-    store_real(e, real_number(e, 0, 0), sums.slots[i / 4][i % 4]);
-  }
+  for (int i = 0; i < 4 * tiles; i++)
+    sums.slots[i / 4][i % 4] = real_slot(e, real_number(e, 0, 0), "sum");
   return sums;
 }
 

@@ -115,9 +115,7 @@ static ir load_vector_of_row(lower *l, const matrix_product *p, const place_in_l
 }
 
 static ir open_sum(lower *l, const matrix_product *p) {
-  ir slot = stack_slot(l->e, real_type(l->e, p->lanes), "sum");
-  store_real(l->e, real_number(l->e, 0, p->lanes), slot);
-  return slot;
+  return real_slot(l->e, real_number(l->e, 0, p->lanes), "sum");
 }
 
 static void add_to_sum(lower *l, const matrix_product *p, ir matrix, ir x, ir slot) {

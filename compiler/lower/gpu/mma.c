@@ -243,10 +243,8 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
 
 static void open_mma_sums(lower *l, ir slots[][4], int tiles) {
   emitter *e = l->e;
-  for (int i = 0; i < 4 * tiles; i++) {
-    slots[i / 4][i % 4] = stack_slot(e, e->real, "sum");
-    store_real(e, real_number(e, 0, 0), slots[i / 4][i % 4]);
-  }
+  for (int i = 0; i < 4 * tiles; i++)
+    slots[i / 4][i % 4] = real_slot(e, real_number(e, 0, 0), "sum");
 }
 
 // Both products: by wgmma at the same time, else one after the other in the same accumulator.

@@ -23,8 +23,7 @@ static void store_in_passes(lower *l, const result_target *target, const place_i
   bool wide = at->lanes && axis_in(axes, at->vector_axis);
   if (wide) x = spread(e, x, at->lanes);
   int lanes = wide ? at->lanes : 0;
-  ir sum = stack_slot(e, real_type(e, lanes), "sum");
-  store_real(e, x, sum);
+  ir sum = real_slot(e, x, "sum");
   ir later = LLVMBuildNot(e->b, target->first_pass, "");
   // no other thread may read the sum before it is stored
   if (l->only) later = LLVMBuildAnd(e->b, later, l->only, "");

@@ -23,8 +23,7 @@ void gpu_rows_open(lower *l, mma *p, int lanes) {
     double start = lower_identity(value(l, p->nest->values.items[i])->op);
     for (int half = 0; half < 2; half++) {
       if (!p->row_sums[half]) p->row_sums[half] = ARENA_ARRAY(e->a, ir, count);
-      p->row_sums[half][i] = stack_slot(e, real_type(e, lanes), "row");
-      store_real(e, real_number(e, start, lanes), p->row_sums[half][i]);
+      p->row_sums[half][i] = real_slot(e, real_number(e, start, lanes), "row");
     }
   }
 }

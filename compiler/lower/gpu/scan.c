@@ -100,8 +100,7 @@ static void store_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir
 static ir fold_rows(lower *l, const lane_rows *r, ir start, row_function *body) {
   emitter *e = l->e;
   place_in_loops at = r->column->at;
-  ir sum = stack_slot(e, e->real, "sum");
-  store_real(e, start, sum);
+  ir sum = real_slot(e, start, "sum");
   if (r->count <= MOST_KEPT) {
     for (int i = 0; i < r->count; i++)
       body(l, r, &at, int_add(e, r->first, integer(e, i)), r->kept[i], sum);

@@ -37,15 +37,7 @@ static ir numbers_at(lower *l, const adjoint *a, ir t, ir s, int numbers) {
   return spread(l->e, lower_value_at(l, &at, value(l, a->id)->args[0]), numbers);
 }
 
-static ir open_sum(emitter *e) {
-  ir sum = stack_slot(e, e->real, "sum");
-  store_real(e, real_number(e, 0, 0), sum);
-  return sum;
-}
-
-static void add_to_slot(emitter *e, ir sum, ir x) {
-  store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
-}
+static ir open_sum(emitter *e) { return real_slot(e, real_number(e, 0, 0), "sum"); }
 
 static ir sum_across_lanes(emitter *e, ir x, int first, int end) {
   for (int mask = first; mask < end; mask *= 2)
@@ -69,7 +61,7 @@ static void add_later_row(lower *l, const adjoint *a, const later_rows *r, ir t)
   emitter *e = l->e;
   emit_loop pieces =
       loop_begin(e, integer(e, 0), LLVMBuildSub(e->b, r->last, r->own, ""), piece_of(a), "s");
-  add_to_slot(
+  real_add_to(
       e, r->before,
       sum_of_lanes(
           e, numbers_at(l, a, t, int_add(e, int_multiple(e, pieces.index, piece_of(a)), r->own),
@@ -77,8 +69,8 @@ static void add_later_row(lower *l, const adjoint *a, const later_rows *r, ir t)
   loop_end(e, &pieces);
   ir x = numbers_at(l, a, t, r->last, AT_ONCE);
   ir before = int_compare(e, LLVMIntSLT, r->last, a->first);
-  add_to_slot(e, r->before, choose(e, before, sum_of_lanes(e, x), real_number(e, 0, 0)));
-  store_real(e, real_add(e, load_real(e, r->columns, AT_ONCE), x), r->columns);
+  real_add_to(e, r->before, choose(e, before, sum_of_lanes(e, x), real_number(e, 0, 0)));
+  real_add_to(e, r->columns, x);
 }
 
 // Of the columns of the block two lanes of each part have four each: number m takes its own.
@@ -125,7 +117,7 @@ static ir own_row(lower *l, const adjoint *a) {
   ir end = int_choose(e, int_compare(e, LLVMIntSLT, row, integer(e, a->block - 1)), a->first,
                       LLVMConstInt(e->i32, 0, 0));
   emit_loop pieces = loop_begin(e, own, end, a->parts * AT_ONCE, "s");
-  add_to_slot(e, sum,
+  real_add_to(e, sum,
               sum_of_lanes(e, numbers_at(l, a, int_add(e, a->row, row), pieces.index, AT_ONCE)));
   loop_end(e, &pieces);
   ir x = sum_across_lanes(e, load_real(e, sum, 0), 1, a->parts);
@@ -241,7 +233,7 @@ static void step_alone(lower *l, const place_in_loops *at, void *data) {
   ir j = at->index[a->t], sum = open_sum(e), late = integer(e, a->late);
   emit_loop rows = loop_begin(e, int_add(e, j, late), integer(e, a->steps), 1, "t");
   emit_loop pairs = loop_begin(e, integer(e, 0), j, 1, "s");
-  add_to_slot(e, sum, numbers_at(l, a, rows.index, pairs.index, 0));
+  real_add_to(e, sum, numbers_at(l, a, rows.index, pairs.index, 0));
   loop_end(e, &pairs);
   loop_end(e, &rows);
   lower_keep_value(l, at, a->id, load_real(e, sum, 0));

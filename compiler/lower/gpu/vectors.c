@@ -123,8 +123,7 @@ static ir load_if_present(lower *l, const view *v, const place_in_loops *at, axi
   view there = *v;
   there.present = NULL;
   int lanes = view_in_lanes(v, at, axes) ? at->lanes : 0;
-  ir slot = stack_slot(e, real_type(e, lanes), "optional");
-  store_real(e, real_number(e, 0, lanes), slot);
+  ir slot = real_slot(e, real_number(e, 0, lanes), "optional");
   emit_branch branch = branch_begin(e, v->present);
   store_real(e, view_load(l, &there, at, axes), slot);
   branch_end(e, &branch);

@@ -112,11 +112,10 @@ static void open_block_sums(product *p, const block *b, block_sums *sums) {
     scales[r] = load_real(e, row_of_block(p, b->scales, r, p->scale_i), 0);
   for (int v = 0; v < b->vectors; v++) {
     for (int r = 0; r < b->rows; r++) {
-      sums->at[r][v] = stack_slot(e, real_type(e, b->lanes[v]), "sum");
       ir start = p->s.start != START_ZERO ? load_real(e, c_address(p, b, r, columns), b->lanes[v])
                                           : real_number(e, 0, b->lanes[v]);
       if (p->s.scaled) start = real_mul(e, start, spread(e, scales[r], b->lanes[v]));
-      store_real(e, start, sums->at[r][v]);
+      sums->at[r][v] = real_slot(e, start, "sum");
     }
     columns += b->lanes[v];
   }
@@ -173,10 +172,8 @@ static int chains_of(const product *p, const block *b) {
 }
 
 static void open_chain(product *p, const block *b, block_sums *sums) {
-  for (int v = 0; v < b->vectors; v++) {
-    sums->at[0][v] = stack_slot(p->e, real_type(p->e, b->lanes[v]), "sum");
-    store_real(p->e, real_number(p->e, 0, b->lanes[v]), sums->at[0][v]);
-  }
+  for (int v = 0; v < b->vectors; v++)
+    sums->at[0][v] = real_slot(p->e, real_number(p->e, 0, b->lanes[v]), "sum");
 }
 
 static void add_chain(product *p, const block *b, const block_sums *sums, const block_sums *chain) {

@@ -72,10 +72,7 @@ static void one_block(const along *p, ir i, ir j, int rows, int columns) {
   emitter *e = p->e;
   corner at = {i, j, rows, columns};
   ir sums[MOST_LANES];
-  for (int n = 0; n < e->lanes; n++) {
-    sums[n] = stack_slot(e, real_type(e, e->lanes), "sums");
-    store_real(e, real_number(e, 0, e->lanes), sums[n]);
-  }
+  for (int n = 0; n < e->lanes; n++) sums[n] = real_slot(e, real_number(e, 0, e->lanes), "sums");
   int64_t whole = p->depth / e->lanes * e->lanes;
   if (whole) {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), e->lanes, "k");

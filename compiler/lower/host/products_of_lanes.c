@@ -57,10 +57,9 @@ static void one_block(const lanes_product *p, const corner *at) {
   ir sums[MOST_SIDE][MOST_SIDE];
   for (int i = 0; i < at->rows; i++) {
     for (int j = 0; j < at->columns; j++) {
-      sums[i][j] = stack_slot(e, real_type(e, p->lanes), "sum");
       ir start = p->start == START_ZERO ? real_number(e, 0, p->lanes)
                                         : load_real(e, c_address(p, at, i, j), p->lanes);
-      store_real(e, start, sums[i][j]);
+      sums[i][j] = real_slot(e, start, "sum");
     }
   }
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, p->depth), 1, "k");

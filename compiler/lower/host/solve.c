@@ -58,10 +58,8 @@ static void one_panel(system *s, const panel *p) {
   ir sums[SOLVE_ROWS][SOLVE_VECTORS], row[SOLVE_ROWS];
   for (int r = 0; r < p->rows; r++) {
     row[r] = int_add(e, p->i, integer(e, r));
-    for (int v = 0; v < p->vectors; v++) {
-      sums[r][v] = stack_slot(e, real_type(e, p->lanes[v]), "sum");
-      store_real(e, load_real(e, x_address(s, p, row[r], v), p->lanes[v]), sums[r][v]);
-    }
+    for (int v = 0; v < p->vectors; v++)
+      sums[r][v] = real_slot(e, load_real(e, x_address(s, p, row[r], v), p->lanes[v]), "sum");
   }
   rows_before(s, p, sums);
   ir solved[SOLVE_ROWS][SOLVE_VECTORS];

@@ -57,7 +57,7 @@ static void add_up(kernel_frame *h, ir sums, ir x) {
   emit_loop loop =
       loop_begin(e, integer(e, 1), integer(e, h->gpu->team.threads / GPU_WARP_LANES), 1, "warp");
   ir more = load_real(e, element(e, e->real, sums, loop.index), 0);
-  store_real(e, real_add(e, load_real(e, sums, 0), more), sums);
+  real_add_to(e, sums, more);
   loop_end_kept(e, &loop);
   branch_end(e, &branch);
   gpu_call(e, GPU_BARRIER, NULL, 0);
@@ -93,7 +93,7 @@ static void count_beyond(const guard *g, emitter *e, ir x) {
   ir beyond = real_compare(e, LLVMRealUGT, size, spread(e, g->limit, lanes));
   ir ones = choose(e, beyond, real_number(e, 1, lanes), real_number(e, 0, lanes));
   ir more = lanes ? sum_of_lanes(e, ones) : ones;
-  store_real(e, real_add(e, load_real(e, g->count, 0), more), g->count);
+  real_add_to(e, g->count, more);
 }
 
 static void guard_point(lower *l, const place_in_loops *at, void *data) {
@@ -108,8 +108,7 @@ static void guard_pair(lower *l, const place_in_loops *at, const ir *slots, void
 
 static ir count_of_thread(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
-  ir count = stack_slot(e, e->real, "beyond");
-  store_real(e, real_number(e, 0, 0), count);
+  ir count = real_slot(e, real_number(e, 0, 0), "beyond");
   p->l.outside = h->at;
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
@@ -190,7 +189,7 @@ static void add_flags(kernel_frame *h, const ir *args) {
   number = int_choose(e, int_compare(e, LLVMIntEQ, number, integer(e, 0)), args[OWN], behind);
   ir at = int_add(e, int_mul(e, of, args[STRIDE]), number);
   ir flag = load_real(e, element(e, e->real, args[FLAGS], at), 0);
-  store_real(e, real_add(e, load_real(e, sum, 0), flag), sum);
+  real_add_to(e, sum, flag);
   loop_end_kept(e, &loop);  // nearly always a single iteration
   add_up(h, args[SUMS], load_real(e, sum, 0));
 }
