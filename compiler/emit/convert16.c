@@ -205,11 +205,10 @@ static void move_one_by_one(emitter *e, bool store, ir address, ir stride, ir la
 static bool has_masks(const emitter *e) { return clone_targets[e->clone].masks_halves; }
 
 static ir gather_small(emitter *e, ir address, ir stride, ir mask, int lanes) {
-  int64_t known = 0;
   LLVMTypeRef type = small_type(e, lanes);
-  bool dense = int_known(stride, &known) && known == 1;
+  bool dense = int_is(stride, 1);
   if (dense && !mask) return load_small(e, address, lanes);
-  if (known == 2 && !mask) return load_every_second(e, address, lanes);
+  if (int_is(stride, 2) && !mask) return load_every_second(e, address, lanes);
   if (dense && has_masks(e)) return load_masked(e, type, address, mask, 2);
   ir memory = stack_slot(e, type, "lanes");
   LLVMBuildStore(e->b, LLVMConstNull(type), memory);
@@ -218,8 +217,7 @@ static ir gather_small(emitter *e, ir address, ir stride, ir mask, int lanes) {
 }
 
 static void scatter_small(emitter *e, ir x, ir address, ir stride, ir mask) {
-  int64_t known = 0;
-  bool dense = int_known(stride, &known) && known == 1;
+  bool dense = int_is(stride, 1);
   if (dense && !mask) {
     store_small(e, x, address);
     return;

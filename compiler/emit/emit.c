@@ -213,6 +213,11 @@ bool int_known(ir x, int64_t *value) {
   return true;
 }
 
+bool int_is(ir x, int64_t value) {
+  int64_t n;
+  return x && int_known(x, &n) && n == value;
+}
+
 ir int_as(emitter *e, ir x, LLVMTypeRef type) {
   int64_t n;
   if (int_known(x, &n)) return LLVMConstInt(type, (unsigned long long)n, 1);
@@ -237,9 +242,8 @@ static void same_width(emitter *e, ir *x, ir *y) {
 }
 
 ir int_add(emitter *e, ir x, ir y) {
-  int64_t n;
-  if (e->gpu && int_known(x, &n) && n == 0) return y;
-  if (e->gpu && int_known(y, &n) && n == 0) return x;
+  if (e->gpu && int_is(x, 0)) return y;
+  if (e->gpu && int_is(y, 0)) return x;
   same_width(e, &x, &y);
   return LLVMBuildNSWAdd(e->b, x, y, "");
 }
@@ -263,15 +267,13 @@ ir int_from_end(emitter *e, int64_t last, int64_t stride, ir i) {
 }
 
 ir int_div(emitter *e, ir x, ir y) {
-  int64_t n;
-  if (e->gpu && int_known(y, &n) && n == 1) return x;
+  if (e->gpu && int_is(y, 1)) return x;
   same_width(e, &x, &y);
   return LLVMBuildUDiv(e->b, x, y, "");
 }
 
 ir int_rem(emitter *e, ir x, ir y) {
-  int64_t n;
-  if (e->gpu && int_known(y, &n) && n == 1) return LLVMConstNull(LLVMTypeOf(x));
+  if (e->gpu && int_is(y, 1)) return LLVMConstNull(LLVMTypeOf(x));
   same_width(e, &x, &y);
   return LLVMBuildURem(e->b, x, y, "");
 }
@@ -303,10 +305,9 @@ ir int_choose(emitter *e, ir condition, ir x, ir y) {
 }
 
 ir int_mul(emitter *e, ir x, ir y) {
-  int64_t n;
-  if (int_known(y, &n) && n == 1) return x;
-  if (int_known(x, &n) && n == 1) return y;
-  if (e->gpu && int_known(x, &n) && n == 0) return x;
+  if (int_is(y, 1)) return x;
+  if (int_is(x, 1)) return y;
+  if (e->gpu && int_is(x, 0)) return x;
   same_width(e, &x, &y);
   return LLVMBuildNSWMul(e->b, x, y, "");
 }
@@ -324,8 +325,7 @@ ir int_max(emitter *e, ir x, ir y) {
 // ---- memory ----
 
 ir element(emitter *e, LLVMTypeRef type, ir base, ir index) {
-  int64_t n;
-  if (int_known(index, &n) && n == 0) return base;
+  if (int_is(index, 0)) return base;
   return LLVMBuildInBoundsGEP2(e->b, type, base, &index, 1, "");
 }
 
@@ -438,8 +438,7 @@ static void scatter_most_lanes(emitter *e, ir x, ir base, ir stride, ir mask) {
 }
 
 ir gather(emitter *e, ir base, ir stride, ir mask, int lanes) {
-  int64_t known;
-  bool dense = int_known(stride, &known) && known == 1;
+  bool dense = int_is(stride, 1);
   if (dense && !mask) return load_real(e, base, lanes);
   if (dense) return load_masked(e, real_type(e, lanes), base, mask, alignment(e));
   if (!mask && !has_vectors_of_addresses(e)) return gather_lanes(e, base, stride, lanes);
@@ -453,8 +452,7 @@ ir gather(emitter *e, ir base, ir stride, ir mask, int lanes) {
 }
 
 void scatter(emitter *e, ir x, ir base, ir stride, ir mask) {
-  int64_t known;
-  bool dense = int_known(stride, &known) && known == 1;
+  bool dense = int_is(stride, 1);
   if (dense && !mask)
     store_real(e, x, base);
   else if (dense)

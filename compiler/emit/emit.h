@@ -91,6 +91,7 @@ ir int_low(emitter *e, ir x);
 ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y);
 ir int_choose(emitter *e, ir condition, ir x, ir y);
 bool int_known(ir x, int64_t *value);
+bool int_is(ir x, int64_t value);  // false of NULL
 // With its sign.
 ir int_as(emitter *e, ir x, LLVMTypeRef type);
 ir element(emitter *e, LLVMTypeRef type, ir base, ir index);

@@ -23,8 +23,7 @@ static int numbers_of_line(const lower *l, const view *v) {
 }
 
 static bool is_contiguous(const view *v, int axis) {
-  int64_t stride;
-  return axis >= 0 && int_known(v->stride[axis], &stride) && stride == 1;
+  return axis >= 0 && int_is(v->stride[axis], 1);
 }
 
 // Prefetches the lines of a vector of lanes.

@@ -21,8 +21,7 @@ static bool has_vector_rows(lower *l, const mma *p, const mma_operand *o, int co
   int row = gpu_mma_is_tf32(p) ? 4 : 8;
   if (!gpu_in_shared_memory(o->v.base)) return false;
   if (o->v.alignment < row || number_is_narrow(o->v.stored) == gpu_mma_is_tf32(p)) return false;
-  if (!o->v.stride[contiguous] || !int_known(o->v.stride[contiguous], &stride) || stride != 1)
-    return false;
+  if (!int_is(o->v.stride[contiguous], 1)) return false;
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
     if (axis == contiguous || !axis_in(o->axes, axis) || !o->v.stride[axis]) continue;
     if (axis_in(l->m->instance, axis)) return false;
@@ -108,9 +107,7 @@ static ir packed(lower *l, const mma *p, ir low, ir high) {
 }
 
 bool gpu_has_pairs(lower *l, const view *v, int axis) {
-  int64_t stride;
-  return known_size(l, axis) % 2 == 0 && v->stride[axis] && int_known(v->stride[axis], &stride) &&
-         stride == 1;
+  return known_size(l, axis) % 2 == 0 && int_is(v->stride[axis], 1);
 }
 
 static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,

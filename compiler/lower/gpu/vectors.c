@@ -17,7 +17,7 @@ static int power_of_two_in(int64_t n, int most) {
 static int piece_of(lower *l, const view *v, const place_in_loops *at, axis_set axes, int base) {
   int piece = at->lanes;
   int64_t n;
-  if (!int_known(v->stride[at->vector_axis], &n) || n != 1) return 1;
+  if (!int_is(v->stride[at->vector_axis], 1)) return 1;
   if (base < piece) piece = power_of_two_in(base, piece);
   if (v->offset) piece = int_known(v->offset, &n) ? power_of_two_in(n, piece) : 1;
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
@@ -28,8 +28,7 @@ static int piece_of(lower *l, const view *v, const place_in_loops *at, axis_set 
 }
 
 static bool may_be_aligned(const view *v, const place_in_loops *at) {
-  int64_t n;
-  return v->aligned && int_known(v->stride[at->vector_axis], &n) && n == 1;
+  return v->aligned && int_is(v->stride[at->vector_axis], 1);
 }
 
 static place_in_loops scalar_place(lower *l, const place_in_loops *at, int lane) {

@@ -26,9 +26,7 @@ int lane_block_of(const lower *l, const plan_nest *nest, int result) {
   if (axis_in(axes, lane) || target->limit || !nest->axes || lanes & (lanes - 1)) return 0;
   int block = lanes < l->m->width ? lanes : l->m->width;
   int axis = last_axis_of(l, nest->axes);
-  int64_t stride;
-  bool dense =
-      target->at.stride[axis] && int_known(target->at.stride[axis], &stride) && stride == 1;
+  bool dense = int_is(target->at.stride[axis], 1);
   bool sized = plan_sized(l->p->program, nest->axes);
   bool enough = sized && plan_axis_size(l->p->program, axis) >= block;
   return dense && block > 1 && enough ? block : 0;

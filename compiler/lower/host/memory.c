@@ -34,8 +34,7 @@ static ir present_address(emitter *e, const view *v, ir address, int lanes, ir *
   ir zeros = stack_slot(e, row, "zeros");
   LLVMBuildStore(e->b, LLVMConstNull(row), zeros);
   address = LLVMBuildSelect(e->b, v->present, address, zeros, "");
-  int64_t known;
-  bool dense = lanes && int_known(*stride, &known) && known == 1;
+  bool dense = lanes && int_is(*stride, 1);
   if (lanes && !dense) *stride = int_choose(e, v->present, *stride, integer(e, 0));
   return address;
 }

@@ -24,8 +24,7 @@ void fetch_entry(emitter *e, const fetch_list *f) {
 void fetch_ahead_at(lower *l, const place_in_loops *at) {
   for (int i = 0; at->lanes && i < l->ahead.count; i++) {
     const rows_ahead *r = &l->ahead.items[i];
-    int64_t stride = 0;
-    if (!int_known(r->rows.stride[at->vector_axis], &stride) || stride != 1) continue;
+    if (!int_is(r->rows.stride[at->vector_axis], 1)) continue;
     int numbers = FETCH_LINE / number_stored_bytes(r->rows.stored, l->m->f64);
     ir address = view_address(l, &r->rows, at, r->axes);
     for (int n = 0; n < at->lanes; n += numbers)

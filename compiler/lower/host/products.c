@@ -475,10 +475,9 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
     return;
   }
   ir a_k = stride_of_depth(l, &d->a, dot, dot->a, dot->pack_a);
-  int64_t stride = 0;
   s.pairs = dot->pairs;
-  s.a_along = s.pairs && int_known(a_k, &stride) && stride == 1;
-  if (s.pairs && !s.a_along && !(int_known(a_i, &stride) && stride == 1))
+  s.a_along = s.pairs && int_is(a_k, 1);
+  if (s.pairs && !s.a_along && !int_is(a_i, 1))
     ICE("lower", "neither rows nor depth are contiguous");
   ir b_k = stride_of_depth(l, &d->b, dot, dot->b, dot->pack_b);
   ir last = !s.depth ? l->steps : s.entries ? l->fetch.list : LLVMConstNull(e->pointer);

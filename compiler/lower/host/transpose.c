@@ -116,9 +116,7 @@ bool host_transpose(lower *l, const plan_nest *nest, view memory) {
   if (known_size(l, s.rows) % width || known_size(l, s.columns) % width) return false;
   s.from = value_view(l, nest->packed);
   s.to = memory;
-  int64_t stride;
-  ir known = s.from.stride[s.columns];
-  if (s.from.present || !known || !int_known(known, &stride) || stride != 1) return false;
+  if (s.from.present || !int_is(s.from.stride[s.columns], 1)) return false;
   all_squares(l, nest->axes, &s);
   return true;
 }
@@ -139,10 +137,8 @@ void host_turn(lower *l, const plan_nest *nest, view from, view to) {
 // The tile axis along which the memory is contiguous, in whole vectors; -1: none.
 static int axis_of_vectors(const lower *l, const view *memory, axis_set tile) {
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
-    int64_t stride, size = axis_in(tile, axis) ? known_size(l, axis) : 0;
-    if (size > 0 && size % l->m->width == 0 && memory->stride[axis] &&
-        int_known(memory->stride[axis], &stride) && stride == 1)
-      return axis;
+    int64_t size = axis_in(tile, axis) ? known_size(l, axis) : 0;
+    if (size > 0 && size % l->m->width == 0 && int_is(memory->stride[axis], 1)) return axis;
   }
   return -1;
 }
@@ -192,10 +188,8 @@ static int axis_across(const lower *l, const point_nest *n, int result) {
   bool plain = !target->limit && !target->own && !number_is_narrow(target->at.stored);
   if (!plain || known_size(l, n->vector) % width) return -1;
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
-    int64_t stride;
-    if (axis == n->vector || !axis_in(n->nest->axes, axis) || !target->at.stride[axis]) continue;
-    bool dense = int_known(target->at.stride[axis], &stride) && stride == 1;
-    if (dense && known_size(l, axis) % width == 0) return axis;
+    if (axis == n->vector || !axis_in(n->nest->axes, axis)) continue;
+    if (int_is(target->at.stride[axis], 1) && known_size(l, axis) % width == 0) return axis;
   }
   return -1;
 }
