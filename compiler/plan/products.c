@@ -285,10 +285,9 @@ static plan_dot unpacked(tile_id a, tile_id b) {
 // parameters and saved states are not.
 static bool lies_in_lanes(const planner *q, tile_id id) {
   if (!plan_viewable(q->m, q->p, id)) return false;
-  while (plan_is_inline(value(q, id)->op) && tile_arity(value(q, id)->op))
-    id = value(q, id)->args[0];
-  if (value(q, id)->op != TILE_ARGUMENT) return true;
-  const tile_place *place = tile_place_of(q->program, value(q, id));
+  const tile_value *v = value(q, plan_root(q->program, id));
+  if (v->op != TILE_ARGUMENT) return true;
+  const tile_place *place = tile_place_of(q->program, v);
   return place->time || place->role == TILE_D_NEXT_STATE;
 }
 

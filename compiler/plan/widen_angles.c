@@ -37,18 +37,12 @@ static bool is_candidate(const widening *w, tile_id id) {
   return tile_elementwise(op) || op == TILE_SUM || tile_op_is(op, TILE_PICKS);
 }
 
-static tile_id value_below_maps(const widening *w, tile_id id) {
-  while (plan_is_inline(tile_at(w->from, id)->op) && tile_arity(tile_at(w->from, id)->op))
-    id = tile_at(w->from, id)->args[0];
-  return id;
-}
-
 // Marks what the value is made of.
 static bool mark_angle_operands(widening *w, tile_id id) {
   bool changed = false;
   const tile_value *v = tile_at(w->from, id);
   for (int k = 0; k < tile_arity(v->op); k++) {
-    tile_id x = value_below_maps(w, v->args[k]);
+    tile_id x = plan_root(w->from, v->args[k]);
     if (w->wide[x] || !is_candidate(w, x)) continue;
     w->wide[x] = changed = true;
   }
@@ -60,7 +54,7 @@ static bool follows_wide(const widening *w, tile_id id) {
   const tile_value *v = tile_at(w->from, id);
   bool follows = false;
   for (int k = 0; k < tile_arity(v->op); k++) {
-    tile_id x = value_below_maps(w, v->args[k]);
+    tile_id x = plan_root(w->from, v->args[k]);
     if (tile_at(w->from, x)->op == TILE_ARGUMENT) return false;
     follows |= w->wide[x] && !tile_op_is(tile_at(w->from, x)->op, TILE_REDUCES);
   }

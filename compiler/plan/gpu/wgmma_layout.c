@@ -17,18 +17,12 @@ bool plan_is_in_tiles(int64_t row, int64_t rows) {
 
 // ---- copies ----
 
-static tile_id root_of(const planner *q, tile_id id) {
-  const tile_value *v = value(q, id);
-  bool maps = plan_is_inline(v->op) && tile_arity(v->op) == 1;
-  return maps ? root_of(q, v->args[0]) : id;
-}
-
 // Does `user` read the root, other than as an operand of a product?
 static bool reads_wide(const planner *q, tile_id user, tile_id root) {
   const tile_value *v = value(q, user);
   if (plan_is_inline(v->op) || plan_is_blocked_dot(q, user)) return false;
   for (int k = 0; k < tile_arity(v->op); k++)
-    if (root_of(q, v->args[k]) == root) return true;
+    if (plan_root(q->program, v->args[k]) == root) return true;
   return false;
 }
 
@@ -36,7 +30,7 @@ static bool products_alone_read(const planner *q, tile_id root) {
   for (int i = 0; i < q->order_count; i++)
     if (reads_wide(q, q->order[i], root)) return false;
   for (int i = 0; i < q->program->results.count; i++)
-    if (root_of(q, q->program->results.items[i].value) == root) return false;
+    if (plan_root(q->program, q->program->results.items[i].value) == root) return false;
   return true;
 }
 
@@ -50,7 +44,7 @@ static bool argument_stays_wide(const planner *q, const tile_place *place) {
 }
 
 bool plan_stays_wide(const planner *q, tile_id operand) {
-  tile_id root = root_of(q, operand);
+  tile_id root = plan_root(q->program, operand);
   const tile_value *v = value(q, root);
   if (v->op == TILE_ARGUMENT) return argument_stays_wide(q, tile_place_of(q->program, v));
   bool written_once = v->op != TILE_SOLVE && v->op != TILE_ACCUMULATE && v->op != TILE_PREFIX &&
