@@ -53,7 +53,7 @@ void lower_copy_by_loops(lower *l, const view_copy *c) {
 }
 
 void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes) {
-  l->target->wait(l);
+  lower_wait(l);
   lower_copy_beside(l, from, to, axes);
 }
 

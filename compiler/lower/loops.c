@@ -101,12 +101,16 @@ void lower_copy_loops(lower *l, axis_set axes, bool lane, point_function *body, 
   all_loops(l, axes, lane, true, body, data);
 }
 
+void lower_wait(lower *l) {
+  if (l->target->wait) l->target->wait(l);
+}
+
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
-  l->target->wait(l);
+  lower_wait(l);
   lower_point_loops(l, axes, lane, body, data);
 }
 
 void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
-  l->target->wait(l);
+  lower_wait(l);
   lower_copy_loops(l, axes, lane, body, data);
 }

@@ -51,7 +51,10 @@ static void lower_kind(lower *l, const plan_nest *nest) {
 
 static void lower_always(lower *l, const plan_nest *nest) {
   mark_nest(l, nest);
-  l->target->around(l, nest, lower_kind);
+  if (l->target->around)
+    l->target->around(l, nest, lower_kind);
+  else
+    lower_kind(l, nest);
 }
 
 // The condition that a nest of points asks at each point, though it is one number that has been made

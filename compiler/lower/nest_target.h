@@ -1,6 +1,7 @@
 // What nests become on one kind of processor. The host has a table in host/nest_target.c, GPUs have
 // one in gpu/nest_target.c. A `lower` gets its table when it is opened; the files of lower/ ask for
-// no processor.
+// no processor. A table leaves out what its processor needs not: `around`, `wait`, `buffered`,
+// `by_bits`, `spacing`, `layout`, `enter`, `list`.
 #pragma once
 
 #include "compiler/emit/fields.h"
@@ -26,7 +27,7 @@ struct nest_target {
   // The same for a body that takes neighbours along the last axis in the lanes of a vector.
   // `copies`: it only loads and stores.
   void (*vectors)(lower *l, const loop_axes *axes, bool copies, point_function *body, void *data);
-  // Code follows that is no nest of the plan: all that ran before it has stored what it stores.
+  // See lower_wait.
   void (*wait)(lower *l);
 
   // ---- memory ----
@@ -34,14 +35,14 @@ struct nest_target {
   // and has a stride.
   ir (*load)(lower *l, const view *v, const place_in_loops *at, axis_set axes);
   void (*store)(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
-  // The value at a place of a value that lies in a buffer.
+  // The value at a place of a value that lies in a buffer. NULL: that of the buffer's view.
   ir (*buffered)(lower *l, const place_in_loops *at, tile_id id);
   // A number of a result, where it is wanted: stored, or added to what stands there.
   void (*result)(lower *l, const result_target *target, const place_in_loops *at, axis_set axes,
                  ir x);
   // A copy of a tensor, behind `wait`.
   void (*copy)(lower *l, const view_copy *c);
-  // Makes addresses of the bits of numbers, and says of which; false: not here. NULL: nowhere.
+  // Makes addresses of the bits of numbers, and says of which; false: not here.
   bool (*by_bits)(const lower *l, int_fields *f);
   // How far apart the numbers of a buffer lie if each thread has its own. Moves `base` to the first
   // of this thread.

@@ -60,7 +60,9 @@ loop_axes lower_by_rank(const lower *l, axis_set axes);
 // Scalar loops over `axes` from position `from` on, then `inner`.
 void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
                       nest_function *inner, void *data);
-// lower_points and lower_copies, where all that ran before has stored what it stores.
+// Code follows that is no nest of the plan: all that ran before it has stored what it stores.
+void lower_wait(lower *l);
+// lower_points and lower_copies, behind lower_wait.
 void lower_point_loops(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 void lower_copy_loops(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 // An axis in vectors: whole ones up to `whole`, then the rest.

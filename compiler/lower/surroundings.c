@@ -138,7 +138,7 @@ ir_list surroundings_of_turn(arena *a, lower *l, nest_range nests, const bool *v
   list_one(&s, &l->tile_first);
   for (int i = 0; i < l->p->program->values.count; i++)
     if (varies[i] && s.read[i]) list_any(&s, &l->entries[i]);
-  l->target->list(l, a, &s.list);
+  if (l->target->list) l->target->list(l, a, &s.list);
   return s.list;
 }
 
@@ -163,6 +163,6 @@ lower surroundings_copy(const lower *l, emitter *e) {
   copy.variables = copied_memory(e->a, l->variables, values * sizeof *l->variables);
   if (l->entries) copy.entries = copied_memory(e->a, l->entries, values * sizeof *l->entries);
   copy.memo = ARENA_ARRAY(e->a, ir, values);
-  l->target->enter(&copy);
+  if (l->target->enter) l->target->enter(&copy);
   return copy;
 }

@@ -230,8 +230,11 @@ ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
   if (!at->moved && l->memo[id]) return l->memo[id];
   const plan_value *pv = &l->p->values[id];
   ir x;
-  if (pv->held == HELD_BUFFER) {
+  if (pv->held == HELD_BUFFER && l->target->buffered) {
     x = l->target->buffered(l, at, id);
+  } else if (pv->held == HELD_BUFFER) {
+    view v = lower_buffer(l, pv->buffer);
+    x = view_load(l, &v, at, value(l, id)->axes);
   } else if (pv->held == HELD_SCALAR) {
     emitter as = variable_type(l, pv);
     x = as_real(l->e, load_real(&as, l->variables[id], pv->lane ? l->m->lanes : 0));

@@ -18,11 +18,11 @@ ir lower_extent(emitter *e, const ir *axis_size, extent x) {
 view buffer_view(lower *l, const plan_buffer *b, ir base) {
   view v = {.base = base, .internal = true, .stored = b->stored, .alignment = 16};
   int last = b->axis_count ? b->axes[b->axis_count - 1] : -1;
-  if (last >= 0 && b->axis_count > 1 && !b->kept && !b->by_vectors)
+  if (l->target->layout && last >= 0 && b->axis_count > 1 && !b->kept && !b->by_vectors)
     v.layout = l->target->layout(l, b, base);
   if (b->wgmma_layout && v.layout.pattern && !b->numbers.sizes)
     view_in_tiles(&v, known_size(l, last), b->numbers.factor / known_size(l, last));
-  int spacing = l->target->spacing(l, b, &v.base);
+  int spacing = l->target->spacing ? l->target->spacing(l, b, &v.base) : 1;
   for (int i = 0; i < b->axis_count; i++) {
     extent stride = b->stride[b->axes[i]];
     stride.factor *= spacing;

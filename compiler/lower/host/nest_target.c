@@ -3,10 +3,6 @@
 
 #include "compiler/lower/host/nests.h"
 
-static void around_host_nest(lower *l, const plan_nest *nest, nest_lowering *body) {
-  body(l, nest);
-}
-
 static void pack_host_operand(lower *l, const plan_nest *nest) {
   view to = lower_buffer(l, nest->pack);
   if (nest->lane || !host_transpose(l, nest, to)) lower_pack(l, nest, to);
@@ -41,31 +37,10 @@ static void vectors(lower *l, const loop_axes *axes, bool copies, point_function
   lower_loops_over(l, &outer, 0, &at, axes->count ? along_vectors : body, axes->count ? &v : data);
 }
 
-static ir host_buffered_value(lower *l, const place_in_loops *at, tile_id id) {
-  view v = lower_buffer(l, l->p->values[id].buffer);
-  return view_load(l, &v, at, value(l, id)->axes);
-}
-
-// One thread sees all that it has stored, and all memory is its own.
-static void wait(lower *l) { (void)l; }
-
-static int host_buffer_spacing(lower *l, const plan_buffer *b, ir *base) {
-  (void)l, (void)b, (void)base;
-  return 1;
-}
-
-static plan_layout host_buffer_layout(const lower *l, const plan_buffer *b, ir base) {
-  (void)l, (void)b, (void)base;
-  return (plan_layout){0};
-}
-
-static void enter_host_function(lower *l) { (void)l; }
-
-static void list_nothing(lower *l, arena *a, ir_list *into) { (void)l, (void)a, (void)into; }
-
+// One thread sees all that it has stored, and all memory is its own: it does not wait, and nothing
+// stands around a nest.
 const nest_target host_nest_target = {
     .region = host_region,
-    .around = around_host_nest,
     .nests = {[NEST_POINTS] = host_points,
               [NEST_PACK] = pack_host_operand,
               [NEST_DOT] = host_dot,
@@ -77,15 +52,9 @@ const nest_target host_nest_target = {
               [NEST_FIRST_EXTREME] = lower_first_extreme},
     .points = loop_in_order,
     .vectors = vectors,
-    .wait = wait,
     .load = host_load,
     .store = host_store,
-    .buffered = host_buffered_value,
     .result = host_result,
     .copy = host_copy,
-    .spacing = host_buffer_spacing,
-    .layout = host_buffer_layout,
-    .enter = enter_host_function,
-    .list = list_nothing,
     .tells_apart = true,
 };
