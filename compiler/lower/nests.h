@@ -5,7 +5,7 @@
 #include "compiler/lower/lower.h"
 
 static inline const tile_value *value(const lower *l, tile_id id) {
-  return &l->p->program->values.items[id];
+  return tile_at(l->p->program, id);
 }
 
 static inline int64_t known_size(const lower *l, int axis) {

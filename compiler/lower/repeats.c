@@ -300,7 +300,7 @@ static ir *varying_entries(lower *l, const bool *varies) {
   const tile_program *program = l->p->program;
   ir *entries = ARENA_ARRAY(e->a, ir, program->values.count);
   for (tile_id id = 0; id < program->values.count; id++) {
-    const tile_value *v = &program->values.items[id];
+    const tile_value *v = tile_at(program, id);
     if (!varies[id]) continue;
     entries[id] = v->op == TILE_NUMBER ? real_number(e, v->number, 0) : integer(e, tile_entry(v));
   }

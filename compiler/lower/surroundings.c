@@ -67,7 +67,7 @@ static bool *arguments_read(arena *a, const lower *l, const bool *read) {
   for (int c = 0; c < l->p->carried_count; c++)
     if (l->p->carried[c].argument >= 0) arguments[l->p->carried[c].argument] = true;
   for (tile_id id = 0; id < program->values.count; id++) {
-    const tile_value *v = &program->values.items[id];
+    const tile_value *v = tile_at(program, id);
     if (read[id] && v->op == TILE_ARGUMENT) arguments[tile_argument_number(v)] = true;
   }
   return arguments;

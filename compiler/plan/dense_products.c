@@ -153,7 +153,7 @@ void plan_mark_gathered(planner *q) {
 
 tile_id plan_root(const tile_program *program, tile_id id) {
   for (;;) {
-    const tile_value *v = &program->values.items[id];
+    const tile_value *v = tile_at(program, id);
     if (!plan_is_inline(v->op) || tile_arity(v->op) != 1) return id;
     id = v->args[0];
   }

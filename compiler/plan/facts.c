@@ -182,12 +182,12 @@ axis_set plan_buffer_axes(const plan_buffer *b) {
 bool plan_is_inline(tile_op op) { return !tile_arity(op) || tile_op_is(op, TILE_COPIES); }
 
 bool plan_at_hand(const plan *p, tile_id id) {
-  return p->values[id].inlined || plan_is_inline(p->program->values.items[id].op);
+  return p->values[id].inlined || plan_is_inline(tile_at(p->program, id)->op);
 }
 
 tile_id plan_argument_value(const plan *p, int argument) {
   for (tile_id id = 0; id < p->program->values.count; id++) {
-    const tile_value *v = &p->program->values.items[id];
+    const tile_value *v = tile_at(p->program, id);
     if (v->op == TILE_ARGUMENT && tile_argument_number(v) == argument) return id;
   }
   return NO_TILE;
@@ -202,7 +202,7 @@ static void read_below(const plan *p, tile_id from, tile_id id, bool moved, plan
     return;
   }
   if (!plan_at_hand(p, from)) return;
-  const tile_value *v = &p->program->values.items[from];
+  const tile_value *v = tile_at(p->program, from);
   for (int k = 0; k < tile_arity(v->op); k++)
     read_below(p, v->args[k], id, moved || tile_op_is(v->op, TILE_MOVES_INDEX), r);
 }
@@ -216,11 +216,11 @@ plan_reading plan_reading_below(const plan *p, tile_id from, tile_id id) {
 plan_reading plan_reading_by_nest(const plan *p, const plan_nest *nest, tile_id id) {
   plan_reading r = {false, false};
   for (int i = 0; i < nest->values.count; i++) {
-    const tile_value *v = &p->program->values.items[nest->values.items[i]];
+    const tile_value *v = tile_at(p->program, nest->values.items[i]);
     for (int k = 0; k < tile_arity(v->op); k++) read_below(p, v->args[k], id, false, &r);
   }
   for (int k = 0; nest->two && k < 2; k++)
-    read_below(p, p->program->values.items[nest->other].args[k], id, true, &r);
+    read_below(p, tile_at(p->program, nest->other)->args[k], id, true, &r);
   if (nest->two && nest->scaled != NO_TILE) read_below(p, nest->scaled, id, false, &r);
   for (int i = 0; i < nest->results.count; i++)
     read_below(p, p->program->results.items[nest->results.items[i]].value, id, false, &r);
@@ -254,7 +254,7 @@ static int64_t size_of_inner(const plan *p, const tile_value *v) {
 
 // The strides of a value in a buffer, through index maps; false where memory outside lies below.
 static bool known_strides(const plan *p, tile_id id, extent *stride) {
-  const tile_value *v = &p->program->values.items[id];
+  const tile_value *v = tile_at(p->program, id);
   if (p->values[id].held == HELD_BUFFER) {
     memcpy(stride, p->buffers.items[p->values[id].buffer].stride, PLAN_MAX_AXES * sizeof *stride);
     return true;
@@ -282,7 +282,7 @@ static bool joins_in_memory(const plan *p, const tile_value *v) {
 }
 
 bool plan_viewable(const mapping *m, const plan *p, tile_id id) {
-  const tile_value *v = &p->program->values.items[id];
+  const tile_value *v = tile_at(p->program, id);
   switch (v->op) {
     case TILE_ARGUMENT: return in_numbers(m, p->program, tile_place_of(p->program, v));
     case TILE_JOIN: return plan_viewable(m, p, v->args[0]) && joins_in_memory(p, v);
@@ -297,7 +297,7 @@ bool plan_viewable(const mapping *m, const plan *p, tile_id id) {
 
 int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id) {
   const tile_program *program = p->program;
-  const tile_value *v = &program->values.items[id];
+  const tile_value *v = tile_at(program, id);
   if (v->op == TILE_ARGUMENT) {
     const tile_place *place = tile_place_of(program, v);
     bool state =

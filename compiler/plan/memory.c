@@ -112,8 +112,8 @@ static bool update_in_place(planner *q, int c) {
 }
 
 int plan_copied_buffer(const plan *p, tile_id id) {
-  while (plan_at_hand(p, id) && p->program->values.items[id].op == TILE_RENAME)
-    id = p->program->values.items[id].args[0];
+  while (plan_at_hand(p, id) && tile_at(p->program, id)->op == TILE_RENAME)
+    id = tile_at(p->program, id)->args[0];
   return p->values[id].held == HELD_BUFFER ? p->values[id].buffer : -1;
 }
 

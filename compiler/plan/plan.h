@@ -294,7 +294,7 @@ plan_reading plan_reading_below(const plan *p, tile_id from, tile_id id);
 tile_id plan_begun_sum(const plan *p, const plan_nest *nest);
 // The operand that a sum begins as, before its product (plan_value.dot) is added in place.
 static inline tile_id plan_begins_as(const plan *p, tile_id sum) {
-  const tile_value *v = &p->program->values.items[sum];
+  const tile_value *v = tile_at(p->program, sum);
   return v->args[v->args[0] == p->values[sum].dot];
 }
 // decayed_sums.c: the factor, where a sum is made in the memory of a state and its first operand is

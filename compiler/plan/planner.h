@@ -23,7 +23,7 @@ typedef struct planner {
 } planner;
 
 static inline const tile_value *value(const planner *q, tile_id id) {
-  return &q->program->values.items[id];
+  return tile_at(q->program, id);
 }
 
 // A row of plan.c.

@@ -17,10 +17,6 @@ typedef struct printer {
   const plan *p;
 } printer;
 
-static const tile_value *printed_value(const printer *o, tile_id id) {
-  return &o->p->program->values.items[id];
-}
-
 static const char *planned_axis_name(const printer *o, int axis) {
   return o->p->program->axes.items[axis].name;
 }
@@ -142,7 +138,7 @@ static void put_planned_operation(printer *o, const tile_value *v);
 
 // Inside brackets already.
 static void put_alone(printer *o, tile_id id) {
-  const tile_value *v = printed_value(o, id);
+  const tile_value *v = tile_at(o->p->program, id);
   if (o->p->values[id].inlined)
     put_planned_operation(o, v);
   else if (plan_at_hand(o->p, id) && !tile_arity(v->op))
@@ -188,7 +184,7 @@ static void put_planned_operation(printer *o, const tile_value *v) {
 
 // What is at hand is written out, what a nest makes is named.
 static void put_planned_operand(printer *o, tile_id id) {
-  const tile_value *v = printed_value(o, id);
+  const tile_value *v = tile_at(o->p->program, id);
   if (!plan_at_hand(o->p, id)) {
     fprintf(o->out, "%%%d", (int)id);
   } else if (!tile_arity(v->op)) {
@@ -220,7 +216,7 @@ static void put_target(printer *o, const plan_value *pv) {
 }
 
 static void put_planned_value(printer *o, int n, tile_id id) {
-  const tile_value *v = printed_value(o, id);
+  const tile_value *v = tile_at(o->p->program, id);
   const plan_value *pv = &o->p->values[id];
   fprintf(o->out, "%%%d", (int)id);
   if (v->name) fprintf(o->out, " %s", v->name);
@@ -330,7 +326,7 @@ static void put_threads(printer *o, const plan_nest *nest) {
 // GPU: the lanes that share a column of a triangular system.
 static void put_lanes_of_system(printer *o, const plan_nest *nest) {
   const tile_program *program = o->p->program;
-  int row = tile_row_axis(&program->values.items[nest->values.items[0]]);
+  int row = tile_row_axis(tile_at(program, nest->values.items[0]));
   int64_t columns = plan_entries(program, nest->axes & ~axis_bit(row));
   int lanes =
       columns < 0 ? 1 : plan_lanes_of_system(o->m, (double)columns, plan_axis_size(program, row));

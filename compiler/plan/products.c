@@ -405,7 +405,7 @@ axis_set plan_inner_axes(const plan_dot *dot) {
 
 tile_id plan_product_of(const tile_program *program, tile_id operand) {
   for (;;) {
-    const tile_value *v = &program->values.items[operand];
+    const tile_value *v = tile_at(program, operand);
     if (v->op == TILE_DOT) return operand;
     if (v->op != TILE_JOIN && v->op != TILE_PLACE && v->op != TILE_RENAME) return NO_TILE;
     operand = v->args[0];

@@ -17,8 +17,6 @@ enum {
   WORTH_A_TURN = 600
 };
 
-static const tile_value *value(const plan *p, tile_id id) { return &p->program->values.items[id]; }
-
 static bool alike_results(const plan *p, const plan_nest *x, const plan_nest *y) {
   if (x->results.count != y->results.count) return false;
   for (int i = 0; i < x->results.count; i++) {
@@ -27,7 +25,7 @@ static bool alike_results(const plan *p, const plan_nest *x, const plan_nest *y)
     if (r->place.role != s->place.role) return false;
     if (tile_place_axes(p->program, &r->place) != tile_place_axes(p->program, &s->place))
       return false;
-    if (value(p, r->value)->axes != value(p, s->value)->axes) return false;
+    if (tile_at(p->program, r->value)->axes != tile_at(p->program, s->value)->axes) return false;
   }
   return true;
 }
@@ -36,7 +34,7 @@ static bool alike_values(const plan *p, const plan_nest *x, const plan_nest *y) 
   if (x->values.count != y->values.count) return false;
   for (int i = 0; i < x->values.count; i++) {
     tile_id id = x->values.items[i], other = y->values.items[i];
-    const tile_value *v = value(p, id), *w = value(p, other);
+    const tile_value *v = tile_at(p->program, id), *w = tile_at(p->program, other);
     if (v->op != w->op || v->axes != w->axes || v->over != w->over) return false;
     if (p->values[id].held != p->values[other].held) return false;
   }
@@ -99,8 +97,8 @@ bool plan_is_frequent(const plan *p, int first, int last, int n) {
 static void each_below(const plan *p, tile_id id, plan_reader *reader, void *data) {
   reader(data, id);
   if (!plan_at_hand(p, id)) return;
-  for (int k = 0; k < tile_arity(value(p, id)->op); k++)
-    each_below(p, value(p, id)->args[k], reader, data);
+  for (int k = 0; k < tile_arity(tile_at(p->program, id)->op); k++)
+    each_below(p, tile_at(p->program, id)->args[k], reader, data);
 }
 
 static void each_of_product(const plan *p, const plan_dot *dot, plan_reader *reader, void *data) {
@@ -109,8 +107,8 @@ static void each_of_product(const plan *p, const plan_dot *dot, plan_reader *rea
 }
 
 static void each_operand(const plan *p, tile_id id, plan_reader *reader, void *data) {
-  for (int k = 0; k < tile_arity(value(p, id)->op); k++)
-    each_below(p, value(p, id)->args[k], reader, data);
+  for (int k = 0; k < tile_arity(tile_at(p->program, id)->op); k++)
+    each_below(p, tile_at(p->program, id)->args[k], reader, data);
 }
 
 void plan_each_value(const plan *p, const plan_nest *nest, plan_reader *reader, void *data) {
@@ -163,8 +161,9 @@ void plan_mark_varying(const plan *p, int x, int y, int count, bool *varies) {
   value_list of_x = nest_values(a, p, x, count), of_y = nest_values(a, p, y, count);
   for (int i = 0; i < of_x.ids.count && i < of_y.ids.count; i++) {
     tile_id v = of_x.ids.items[i], w = of_y.ids.items[i];
-    if (value(p, v)->op != value(p, w)->op) break;  // the code will not be the same
-    if (values_differ(value(p, v), value(p, w))) varies[v] = varies[w] = true;
+    if (tile_at(p->program, v)->op != tile_at(p->program, w)->op)
+      break;  // the code will not be the same
+    if (values_differ(tile_at(p->program, v), tile_at(p->program, w))) varies[v] = varies[w] = true;
   }
   arena_free(a);
 }

@@ -51,7 +51,7 @@ void plan_cut_program(planner *q) {
 void plan_sum_extra_axes(planner *q) {
   vec_each(tile_result, r, q->program->results) {
     if (r->place.role == TILE_KEEP) continue;
-    axis_set extra = q->program->values.items[r->value].axes & ~tile_body_axes(&r->place);
+    axis_set extra = tile_at(q->program, r->value)->axes & ~tile_body_axes(&r->place);
     if (q->program->time_axis >= 0 && r->place.time) extra &= ~axis_bit(q->program->time_axis);
     extra = plan_tile_axes(q->m, extra);
     if (!extra) continue;

@@ -14,7 +14,7 @@ typedef struct checker {
 } checker;
 
 static inline const tile_value *checked_value(const checker *c, tile_id id) {
-  return &c->p->program->values.items[id];
+  return tile_at(c->p->program, id);
 }
 
 static inline const plan_value *planned(const checker *c, tile_id id) { return &c->p->values[id]; }

@@ -37,8 +37,8 @@ static bool has_parameter_matrix(const scheduler *s, const tile_program *program
   for (tile_id id = 0; id < program->values.count; id++) {
     int matrix = tile_parameter_matrix(program, sections, id);
     if (matrix < 0) continue;
-    const tile_value *mul = &program->values.items[program->values.items[id].args[0]];
-    axis_set axes = program->values.items[mul->args[matrix]].axes;
+    const tile_value *mul = tile_at(program, tile_at(program, id)->args[0]);
+    axis_set axes = tile_at(program, mul->args[matrix])->axes;
     if (cost_elements(program, axes & ~grid) < FEWEST_NUMBERS) continue;
     *heads &= axes;
     found = true;

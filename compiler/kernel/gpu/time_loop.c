@@ -12,7 +12,7 @@
 static view row_of_operand(kernel_frame *h, frame_program *p, tile_id id, int pack, ir step) {
   const tile_program *program = p->p->program;
   tile_id root = plan_root(program, id);
-  const tile_value *v = &program->values.items[root];
+  const tile_value *v = tile_at(program, root);
   int buffer = pack >= 0 ? pack : p->p->values[root].buffer;
   if (buffer >= 0)
     return frame_kept_row(h, &p->p->buffers.items[buffer], p->at->kept_at[buffer], step, &p->l);
@@ -28,7 +28,7 @@ static void clear_row(kernel_frame *h, frame_program *p, tile_id id, int pack, i
   const tile_program *program = p->p->program;
   view row = row_of_operand(h, p, id, pack, step);
   tile_id of = pack >= 0 ? id : plan_root(program, id);
-  lower_copy_view(&p->l, NULL, &row, program->values.items[of].axes);
+  lower_copy_view(&p->l, NULL, &row, tile_at(program, of)->axes);
 }
 
 // A product over steps has the length of a chunk, so rows of steps after the end of a sequence are

@@ -83,7 +83,7 @@ static bool varies(const kernel_frame *h, const frame_program *p) {
   for (int id = 0; id < p->p->program->values.count; id++) {
     const plan_value *v = &p->p->values[id];
     if (!v->needed || v->region != REGION_PROLOGUE) continue;
-    if (p->p->program->values.items[id].axes & gpu_value_tile_axes(h->k)) return true;
+    if (tile_at(p->p->program, id)->axes & gpu_value_tile_axes(h->k)) return true;
   }
   return false;
 }

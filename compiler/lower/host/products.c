@@ -411,7 +411,7 @@ int64_t dot_blocks(const lower *l, const plan_nest *nest) {
   int rows, vectors;
   choose_block_shape(l->e, &s, &rows, &vectors);
   int64_t blocks = in_parts(s.rows, rows) * in_parts(s.columns, (int64_t)vectors * l->e->lanes);
-  const tile_value *v = &l->p->program->values.items[nest->values.items[0]];
+  const tile_value *v = tile_at(l->p->program, nest->values.items[0]);
   axis_set loops = (nest->axes | plan_tile_axes(l->m, v->over)) & ~plan_inner_axes(dot);
   for (int axis = 0; axis < l->p->program->axes.count; axis++)
     if (axis_in(loops, axis)) blocks *= plan_axis_size(l->p->program, axis);
@@ -516,7 +516,7 @@ static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_
 void host_dot(lower *l, const plan_nest *nest) {
   const tile_program *program = l->p->program;
   tile_id id = nest->values.items[0];
-  const tile_value *v = &program->values.items[id];
+  const tile_value *v = tile_at(program, id);
   const plan_value *pv = &l->p->values[id];
   const plan_dot *dot = &nest->dot;
   tile_id begun = plan_begun_sum(l->p, nest);  // as a state by a factor (plan/decayed_sums.c)
@@ -530,14 +530,14 @@ void host_dot(lower *l, const plan_nest *nest) {
   view to = c->carried >= 0 ? l->carried[c->carried] : buffer_view(l, c, l->buffers[buffer]);
   if (dot->pack_c >= 0) d.c = operand_view(l, id, dot->pack_c);
   if (dot->pack_c < 0) d.c = add ? view_of_product(l, l->p->values[pv->into].dot, to) : to;
-  d.a_axes = program->values.items[dot->a].axes;
-  d.b_axes = program->values.items[dot->b].axes;
+  d.a_axes = tile_at(program, dot->a)->axes;
+  d.b_axes = tile_at(program, dot->b)->axes;
   d.c_axes = v->axes;
   axis_set inner = plan_inner_axes(dot);
   d.summed = plan_tile_axes(l->m, v->over) & ~inner;
   d.free = nest->axes & ~inner & ~d.summed;
   place_in_loops at = l->outside;
-  bool minus = add && program->values.items[pv->into].op == TILE_SUB;
+  bool minus = add && tile_at(program, pv->into)->op == TILE_SUB;
   dot_start start = minus ? START_SUBTRACT : add ? START_ADD : START_ZERO;
   product_loops(l, &at, &d, d.free | d.summed, start);
   if (dot->pack_c >= 0) host_turn(l, nest, d.c, to);

@@ -8,10 +8,6 @@
 // read it. If nothing is known of earlier nests, the nest waits.
 #include "compiler/plan/gpu/barriers.h"
 
-static const tile_value *plan_value_at(const plan *p, tile_id id) {
-  return &p->program->values.items[id];
-}
-
 // Resources are buffers, then carried values.
 int plan_memory_count(const plan *p) { return p->buffers.count + p->carried_count; }
 
@@ -21,7 +17,7 @@ static int of_buffer(const plan *p, int buffer) {
 }
 
 static void note_reads(const plan *p, tile_id id, bool *reads) {
-  const tile_value *v = plan_value_at(p, id);
+  const tile_value *v = tile_at(p->program, id);
   if (v->op == TILE_ARGUMENT) {
     for (int c = 0; c < p->carried_count; c++)
       if (p->carried[c].argument == tile_argument_number(v)) reads[p->buffers.count + c] = true;
@@ -41,14 +37,14 @@ static void note_buffer_write(const plan *p, tile_id id, bool *writes) {
 
 void plan_note_memory(const plan *p, const plan_nest *nest, bool *reads, bool *writes) {
   for (int i = 0; i < nest->values.count; i++) {
-    const tile_value *v = plan_value_at(p, nest->values.items[i]);
+    const tile_value *v = tile_at(p->program, nest->values.items[i]);
     for (int k = 0; k < tile_arity(v->op); k++)
       if (plan_reads_itself(nest, i, v->args[k])) note_reads(p, v->args[k], reads);
     note_buffer_write(p, nest->values.items[i], writes);
   }
   const plan_nest other = {.kind = NEST_DOT, .dot = nest->other_dot};
   for (int k = 0; nest->two && k < 2; k++) {
-    tile_id factor = plan_value_at(p, nest->other)->args[k];
+    tile_id factor = tile_at(p->program, nest->other)->args[k];
     if (plan_reads_itself(&other, 0, factor)) note_reads(p, factor, reads);
   }
   if (nest->two && nest->scaled != NO_TILE) note_reads(p, nest->scaled, reads);

@@ -44,7 +44,7 @@ int plan_lanes_of_scan(const mapping *m, double columns, int64_t size) {
 }
 
 int plan_levels_of(const mapping *m, const tile_program *program, tile_id id) {
-  const tile_value *v = &program->values.items[id];
+  const tile_value *v = tile_at(program, id);
   return v->op == TILE_SEGMENT ? segment_levels(m, program, v) : 0;
 }
 

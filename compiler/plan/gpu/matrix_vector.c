@@ -112,7 +112,7 @@ int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const
   const tile_program *program = p->program;
   matrix_vector g = plan_matrix_vector(m, p, id, dot);
   if (!fills_tiles(m, program, g.rows, g.depth) || m->tiled ||
-      (plan_tile_axes(m, program->values.items[dot->b].axes) & g.around))
+      (plan_tile_axes(m, tile_at(program, dot->b)->axes) & g.around))
     return 0;
   const int64_t splits = warps_of_sum(m, program, &g),
                 row_warps = m->threads / GPU_WARP_LANES / splits;

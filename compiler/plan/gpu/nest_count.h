@@ -21,7 +21,7 @@ typedef struct nest_count {
 } nest_count;
 
 static inline const tile_value *counted_value(const nest_count *c, tile_id id) {
-  return &c->p->p->program->values.items[id];
+  return tile_at(c->p->p->program, id);
 }
 
 // nest_work.c

@@ -99,7 +99,7 @@ static double instructions_of(const system_count *c) {
 nest_work gpu_work_of_solve(const placed_program *p, const plan_nest *nest,
                             access_visitor *visitor) {
   system_count c = {.p = p, .visitor = visitor};
-  c.v = &p->p->program->values.items[nest->values.items[0]];
+  c.v = tile_at(p->p->program, nest->values.items[0]);
   c.row = tile_row_axis(c.v);
   axis_set axes = plan_tile_axes(p->m, c.v->axes) & ~axis_bit(c.row);
   double columns = gpu_entries(p, axes);

@@ -14,10 +14,6 @@ typedef struct narrowing {
   bool *wide;  // by buffer
 } narrowing;
 
-static const tile_value *value_of(const narrowing *n, tile_id id) {
-  return &n->p->program->values.items[id];
-}
-
 static void widen_buffer(narrowing *n, int buffer) {
   if (buffer >= 0) n->wide[buffer] = true;
 }
@@ -25,7 +21,7 @@ static void widen_buffer(narrowing *n, int buffer) {
 // Marks every buffer below index maps that nest number `nest` reads for `id`, except elements that
 // it has just made itself.
 static void widen_below(narrowing *n, tile_id id, int nest, bool moved) {
-  const tile_value *v = value_of(n, id);
+  const tile_value *v = tile_at(n->p->program, id);
   if (n->p->values[id].nest == nest && !moved && !tile_op_is(v->op, TILE_REDUCES)) return;
   widen_buffer(n, n->p->values[id].buffer);
   if (!plan_at_hand(n->p, id)) return;
@@ -41,14 +37,14 @@ static nest_kind nest_kind_at(const plan_nest *nest, int position) {
 static bool is_written_once(const narrowing *n, tile_id id, nest_kind kind) {
   if (n->p->values[id].dot != NO_TILE) return false;
   if (kind == NEST_DOT) return n->p->values[id].into == NO_TILE;
-  return kind == NEST_POINTS && value_of(n, id)->op != TILE_ACCUMULATE;
+  return kind == NEST_POINTS && tile_at(n->p->program, id)->op != TILE_ACCUMULATE;
 }
 
 static void read_nest(narrowing *n, int number) {
   const plan_nest *nest = &n->p->nests.items[number];
   for (int i = 0; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
-    const tile_value *v = value_of(n, id);
+    const tile_value *v = tile_at(n->p->program, id);
     nest_kind kind = nest_kind_at(nest, i);
     if (!is_written_once(n, id, kind)) {
       widen_buffer(n, n->p->values[id].buffer);

@@ -88,7 +88,7 @@ bool plan_sums_state(const plan *p, const plan_nest *nest) {
 int plan_tiles_of_nest(const mapping *m, const plan *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   if (plan_sums_state(p, nest)) return plan_accumulator_share(m, p->program, dot).tiles;
-  const tile_value *v = &p->program->values.items[nest->values.items[0]];
+  const tile_value *v = tile_at(p->program, nest->values.items[0]);
   axis_set around = plan_tile_axes(m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
   return plan_tiles_of_warp(m, p->program, dot, row_blocks_of(p, dot, around));
 }
@@ -103,7 +103,7 @@ int64_t plan_blocks_of_nest(const mapping *m, const plan *p, const plan_nest *ne
   if (plan_sums_state(p, nest) || plan_may_be_wgmma(m, p->program, dot) ||
       !plan_is_mma(m, p->program, dot))
     return 0;
-  axis_set around = plan_tile_axes(m, p->program->values.items[nest->values.items[0]].axes);
+  axis_set around = plan_tile_axes(m, tile_at(p->program, nest->values.items[0])->axes);
   return row_blocks_of(p, dot, around & ~(axis_bit(dot->i) | axis_bit(dot->j))) *
          plan_warps_of_row(m, p, nest);
 }

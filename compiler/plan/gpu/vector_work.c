@@ -60,7 +60,7 @@ static nest_work work_of_matrix_vector(const placed_program *p, const plan_nest 
 
 nest_work gpu_work_by_threads(const placed_program *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
-  const tile_value *v = &p->p->program->values.items[nest->values.items[0]];
+  const tile_value *v = tile_at(p->p->program, nest->values.items[0]);
   double all =
       gpu_entries(p, (plan_tile_axes(p->m, v->axes | v->over)) | axis_bit(dot->k)) / GPU_WARP_LANES;
   double results = gpu_entries(p, plan_tile_axes(p->m, v->axes));

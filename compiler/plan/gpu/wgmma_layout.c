@@ -61,7 +61,7 @@ typedef struct marking {
 
 // Marks all memory below index maps that is read for `id`.
 static void mark_below(const marking *k, tile_id id) {
-  const tile_value *v = &k->p->program->values.items[id];
+  const tile_value *v = tile_at(k->p->program, id);
   int buffer = k->p->values[id].buffer;
   if (v->op == TILE_ARGUMENT) {
     k->p->wgmma_layout[tile_argument_number(v)] = true;

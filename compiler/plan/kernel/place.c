@@ -132,7 +132,7 @@ void kernel_place_history(kernel_plan *w, program_plan *p) {
 static void place_stashes_of(kernel_plan *w, const tile_program *program, int64_t rows) {
   vec_each(const tile_result, r, program->results) {
     if (r->place.role != TILE_KEEP) continue;
-    axis_set axes = program->values.items[r->value].axes;
+    axis_set axes = tile_at(program, r->value)->axes;
     bool lane = w->m.lane_axis >= 0 && axis_in(axes, w->m.lane_axis);
     plan_buffer b = plan_buffer_for(&w->m, program, plan_tile_axes(&w->m, axes), lane, -1);
     w->stashes[r->place.stash] = b;

@@ -129,7 +129,7 @@ static plan_access placed_argument_access(const placed_program *p, int argument)
 }
 
 plan_access gpu_access_of(const placed_program *p, tile_id id, const plan_index_map *maps) {
-  const tile_value *v = &p->p->program->values.items[id];
+  const tile_value *v = tile_at(p->p->program, id);
   const plan_value *pv = &p->p->values[id];
   plan_access x = in_registers;
   int buffer = pv->into != NO_TILE ? p->p->values[pv->into].buffer : pv->buffer;
@@ -143,7 +143,7 @@ plan_access gpu_access_of(const placed_program *p, tile_id id, const plan_index_
 
 static plan_access access_below_maps(const placed_program *p, tile_id id,
                                      const plan_index_map *maps) {
-  const tile_value *v = &p->p->program->values.items[id];
+  const tile_value *v = tile_at(p->p->program, id);
   const plan_index_map here = {v, maps};
   bool map = plan_is_inline(v->op) && tile_arity(v->op) == 1;
   return map ? access_below_maps(p, v->args[0], &here) : gpu_access_of(p, id, maps);

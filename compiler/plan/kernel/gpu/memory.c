@@ -205,7 +205,7 @@ static int64_t numbers_before(const kernel_plan *w, const program_plan *p, int n
     if (mine && lives_into(nest, b->first, b->last)) numbers += b->numbers.factor;
   }
   for (tile_id id = 0; id < program->values.count; id++) {
-    const tile_value *v = &program->values.items[id];
+    const tile_value *v = tile_at(program, id);
     const plan_value *pv = &p->p->values[id];
     if (v->op != TILE_ARGUMENT || is_carried(p->p, tile_argument_number(v))) continue;
     if (lives_into(nest, pv->first_read, pv->last_read))
@@ -290,7 +290,7 @@ static int copied_parameter(const program_plan *p, int buffer) {
   vec_each(const plan_nest, nest, p->p->nests) {
     if (nest->kind != NEST_PACK || nest->region != REGION_PROLOGUE || nest->pack != buffer)
       continue;
-    const tile_value *v = &p->p->program->values.items[nest->packed];
+    const tile_value *v = tile_at(p->p->program, nest->packed);
     return v->op == TILE_ARGUMENT ? tile_place_of(p->program, v)->tensor : -1;
   }
   return -1;
