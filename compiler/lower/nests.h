@@ -46,8 +46,7 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 // results.c: result number `result` at a place.
 void lower_store_result(lower *l, const place_in_loops *at, int result);
 
-// combine.c: whether a value is a sum or an extreme over axes of a nest; the sum so far combined
-// with the value here.
+// combine.c: a sum, or an extreme, so far combined with the value here.
 ir lower_reduced(lower *l, const place_in_loops *at, tile_id id, ir sum);
 // Of SUM and DOT the sum, of MAX_OVER and MIN_OVER the larger and the smaller.
 ir lower_combine(emitter *e, tile_op op, ir x, ir y);

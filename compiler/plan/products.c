@@ -65,8 +65,7 @@ bool plan_is_blocked_dot(const planner *q, tile_id id) {
 // ---- copies ----
 
 // A copy of a value with this axis contiguous (any, if it is negative) that is made anyway; -1 if
-// there is none.
-// What is copied in rare chunks alone serves those who run there alone.
+// there is none. What is copied in rare chunks alone serves those who run there alone.
 static int found_pack(const planner *q, tile_id id, int last_axis, region r, tile_id rare,
                       bool by_vectors) {
   vec_each(const plan_nest, other, q->p->nests) {
@@ -109,7 +108,7 @@ static int pack_matrix(planner *q, tile_id id, int last_axis, bool by_vectors) {
 
 // ---- ways ----
 
-// Cycles for a number: in blocks of vectors (lower_transposed), or each by itself.
+// Cycles for a number: in blocks of vectors (host_transpose), or each by itself.
 static const double block_copy = 0.5, single_copy = 1.5, gathered = 1;
 
 // Steps of a call, about: as many share a copy of a parameter. Chunks are made for longer calls.

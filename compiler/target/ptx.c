@@ -96,7 +96,7 @@ typedef struct body_row {
   const char *text;         // the intrinsic's name, or the instruction
   const char *constraints;  // ASSEMBLY
   const char *constants;    // INTRINSIC: "before|after" the arguments: i32 numbers; ""
-  // 1: by its pointer argument, 2: by its result; WGMMA: registers of its sums
+  // INTRINSIC, 1: by its pointer argument; WGMMA: registers of its sums
   int overload;
 } body_row;
 

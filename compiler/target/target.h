@@ -88,7 +88,7 @@ typedef struct codegen_gpu_image {
   link_object object;         // GPU_SIMT: to be linked into the library
   device_class device_class;  // the device class of its kernels
   int shared_bytes;           // the most that a thread block of a kernel has
-  const char *cubin;          // machine code (artifact_assemble); NULL: none
+  const char *cubin;          // machine code (artifact_assemble_begin); NULL: none
   size_t cubin_bytes;
   const char *said;  // by the assembler, where it was asked what kernels take
 } codegen_gpu_image;

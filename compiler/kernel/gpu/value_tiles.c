@@ -2,9 +2,10 @@
 // another in each group of chunks.
 //
 //   for group of chunks from the last:
-// for tile: cotangents of its states in; recompute the states before each chunk of the group;
-// chunks from the last;
-//                cotangents out
+//     for tile:
+//       cotangents of its states in; recompute the states before each chunk of the group
+//       chunks from the last
+//       cotangents out
 //
 // All tiles read shared rows, of q or of B, while these are in a cache. Their gradient is added up
 // from tile to tile, and the last tile stores it. Between tiles, the cotangents of states and the

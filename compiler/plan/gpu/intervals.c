@@ -6,8 +6,8 @@
 // A block pays for every barrier, and nests of few points leave threads without work that other
 // nests could have. A nest therefore moves ahead to nests that need nothing of it and give nothing
 // to it. What it makes is alive for longer: it stays where no more shared memory would be alive
-// than in the order that takes least (order.c). A buffer that is read for the last time lives until
-// the barrier, so that no nest beside the reader takes its place.
+// than in the order that takes least. A buffer that is read for the last time lives until the
+// barrier, so that no nest beside the reader takes its place.
 #include <string.h>
 
 #include "compiler/plan/gpu/barriers.h"
@@ -278,29 +278,25 @@ static void prolong_lives(plan *p) {
   }
 }
 
-// Whether the nests begin without a barrier, one after the other.
-typedef struct barrier_walk {
-  const plan *p;
-  memory_since *since;
-} barrier_walk;
-
-static bool needs_none(arena *a, const barrier_walk *w, int n) {
-  const plan_nest *nests = w->p->nests.items;
-  if (n && nests[n].region != nests[n - 1].region) plan_forget_accesses(w->since, false);
-  return !plan_waits(a, w->since, &nests[n]);
+// Does the nest begin without a barrier? It is asked of one nest after the other.
+static bool needs_none(arena *a, memory_since *since, int n) {
+  const plan_nest *nests = since->p->nests.items;
+  if (n && nests[n].region != nests[n - 1].region) plan_forget_accesses(since, false);
+  return !plan_waits(a, since, &nests[n]);
 }
 
 // Some nests need no barrier though they could not move; others need one after all, since they take
 // over memory.
 void plan_find_barriers(planner *q) {
   prolong_lives(q->p);
-  barrier_walk w = {q->p, plan_memory_since(q->a, q->p)};
-  for (int n = 0; n < q->p->nests.count; n++) q->p->nests.items[n].beside = needs_none(q->a, &w, n);
+  memory_since *since = plan_memory_since(q->a, q->p);
+  for (int n = 0; n < q->p->nests.count; n++)
+    q->p->nests.items[n].beside = needs_none(q->a, since, n);
 }
 
 int plan_lacks_barrier(arena *a, const plan *p) {
-  barrier_walk w = {p, plan_memory_since(a, p)};
+  memory_since *since = plan_memory_since(a, p);
   for (int n = 0; n < p->nests.count; n++)
-    if (!needs_none(a, &w, n) && p->nests.items[n].beside) return n;
+    if (!needs_none(a, since, n) && p->nests.items[n].beside) return n;
   return -1;
 }
