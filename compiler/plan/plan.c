@@ -75,32 +75,27 @@ plan_stage plan_stage_after(const char *pass) {
 }
 
 // `each`: looks at the plan behind each pass, not behind the last one alone.
-static plan *run_plan_passes(planner *q, bool each) {
+static plan *run_plan_passes(arena *a, const mapping *m, const tile_program *program,
+                             const carried_list *carried, bool each) {
   const char *wrong = NULL;
-  q->p = ARENA_NEW(q->a, plan);
-  q->p->steps = -1;
+  planner q = {.a = a, .m = m, .carried = carried, .whole = program, .p = ARENA_NEW(a, plan)};
+  q.p->steps = -1;
   for (int i = 0; i < PASSES && !wrong; i++) {
-    if (!passes[i].when(q) || pass_is_left_out(q->m->kernel->without, passes[i].name)) continue;
+    if (!passes[i].when(&q) || pass_is_left_out(q.m->kernel->without, passes[i].name)) continue;
     double start = pass_clock();
     bool looks = each || i == PASSES - 1;
-    passes[i].run(q);
-    q->p->program = q->program;
-    if (looks) wrong = plan_verify(q->a, q->m, q->p, passes[i].name);
+    passes[i].run(&q);
+    q.p->program = q.program;
+    if (looks) wrong = plan_verify(q.a, q.m, q.p, passes[i].name);
     pass_ran(&plan_pass_stage, i, pass_clock() - start, looks);
   }
-  if (wrong && each) ICE("plan", "%s: %s", q->whole->name, wrong);
-  return wrong ? NULL : q->p;
-}
-
-static planner planner_for(arena *a, const mapping *m, const tile_program *program,
-                           const carried_list *carried) {
-  return (planner){.a = a, .m = m, .carried = carried, .whole = program};
+  if (wrong && each) ICE("plan", "%s: %s", q.whole->name, wrong);
+  return wrong ? NULL : q.p;
 }
 
 plan *plan_program_checked(arena *a, const mapping *m, const tile_program *program,
                            const carried_list *carried) {
-  planner q = planner_for(a, m, program, carried);
-  return run_plan_passes(&q, true);
+  return run_plan_passes(a, m, program, carried, true);
 }
 
 // A release looks at the finished plan. If that is wrong, it plans again to find the pass at fault.
@@ -109,8 +104,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
 #ifdef REC_VERIFY_EACH_PASS
   return plan_program_checked(a, m, program, carried);
 #else
-  planner q = planner_for(a, m, program, carried);
-  plan *p = run_plan_passes(&q, false);
+  plan *p = run_plan_passes(a, m, program, carried, false);
   return p ? p : plan_program_checked(a, m, program, carried);
 #endif
 }
