@@ -128,7 +128,7 @@ static bool add_xor(emitter *e, int_terms *t, ir x, int64_t n, int64_t factor) {
     ir turned = own ? LLVMBuildXor(e->b, part,
                                    LLVMConstInt(LLVMTypeOf(part), (unsigned long long)own, 0), "")
                     : part;
-    add_int_term(e, t, int_mul(e, turned, integer(e, factor)));
+    add_int_term(e, t, int_mul_n(e, turned, factor));
     left &= ~own;
   }
   t->constant += (parts.constant ^ left) * factor;
@@ -143,7 +143,7 @@ void int_add_terms(emitter *e, int_terms *t, ir x, int64_t factor) {
     for (unsigned i = 0; i < 2; i++) int_add_terms(e, t, LLVMGetOperand(x, i), factor);
   } else if (!is_op(x, LLVMXor) || !int_known(LLVMGetOperand(x, 1), &n) ||
              !add_xor(e, t, LLVMGetOperand(x, 0), n, factor)) {
-    add_int_term(e, t, int_mul(e, x, integer(e, factor)));
+    add_int_term(e, t, int_mul_n(e, x, factor));
   }
 }
 
@@ -151,7 +151,7 @@ ir int_sum(emitter *e, const int_terms *t) {
   ir sum = NULL;
   for (int i = 0; i < t->count; i++) sum = sum ? int_add(e, sum, t->items[i]) : t->items[i];
   if (!sum) return integer(e, t->constant);
-  return int_add(e, sum, integer(e, t->constant));
+  return int_add_n(e, sum, t->constant);
 }
 
 bool int_terms_apart(const int_terms *t) {

@@ -399,7 +399,7 @@ static ir full_mask(emitter *e, int lanes) {
 static bool has_vectors_of_addresses(const emitter *e) { return clone_targets[e->clone].scales; }
 
 static ir lane_address(emitter *e, ir base, ir stride, int lane) {
-  return element(e, e->real, base, int_mul(e, stride, integer(e, lane)));
+  return element(e, e->real, base, int_mul_n(e, stride, lane));
 }
 
 static ir gather_lanes(emitter *e, ir base, ir stride, int lanes) {

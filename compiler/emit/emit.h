@@ -86,6 +86,12 @@ ir int_rem(emitter *e, ir x, ir y);
 // x becomes x / y; what is left over. GPU: both are below 2^32, since a division of 64 bits takes a
 // hundred instructions.
 ir int_split(emitter *e, ir *x, ir y);
+// The same with a number that is known.
+static inline ir int_add_n(emitter *e, ir x, int64_t n) { return int_add(e, x, integer(e, n)); }
+static inline ir int_sub_n(emitter *e, ir x, int64_t n) { return int_sub(e, x, integer(e, n)); }
+static inline ir int_mul_n(emitter *e, ir x, int64_t n) { return int_mul(e, x, integer(e, n)); }
+static inline ir int_div_n(emitter *e, ir x, int64_t n) { return int_div(e, x, integer(e, n)); }
+static inline ir int_rem_n(emitter *e, ir x, int64_t n) { return int_rem(e, x, integer(e, n)); }
 // A number that is known to fit in 32 bits: its upper half needs no register.
 ir int_low(emitter *e, ir x);
 ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y);

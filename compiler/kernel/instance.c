@@ -80,6 +80,6 @@ void frame_open_instance(kernel_frame *h, frame_program *p) {
 
 ir frame_lane_blocks(kernel_frame *h) {
   emitter *e = h->e;
-  ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
-  return int_div(e, up, integer(e, h->k->lane_block));
+  ir up = int_add_n(e, h->axis_size[h->k->lane_axis], h->k->lane_block - 1);
+  return int_div_n(e, up, h->k->lane_block);
 }

@@ -10,9 +10,9 @@ void frame_save_before_chunk(kernel_frame *h, ir chunk) {
     h->hooks->save_states(h, &h->main, chunk);
     return;
   }
-  ir rest = int_rem(e, chunk, integer(e, every));
+  ir rest = int_rem_n(e, chunk, every);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, rest, integer(e, 0)));
-  h->hooks->save_states(h, &h->main, int_div(e, chunk, integer(e, every)));
+  h->hooks->save_states(h, &h->main, int_div_n(e, chunk, every));
   branch_end(e, &branch);
 }
 

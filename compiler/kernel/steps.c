@@ -8,13 +8,13 @@
 ir frame_chunk_count(kernel_frame *h) {
   emitter *e = h->e;
   int chunk = h->k->program->form == TILE_CHUNK ? h->k->program->chunk : h->k->chunk;
-  ir up = int_add(e, h->time, integer(e, chunk - 1));
+  ir up = int_add_n(e, h->time, chunk - 1);
   return LLVMBuildSDiv(e->b, up, integer(e, chunk), "");
 }
 
 ir frame_chunk_in_order(kernel_frame *h, ir index) {
   if (!h->main.backward) return index;
-  return int_sub(h->e, int_sub(h->e, frame_chunk_count(h), integer(h->e, 1)), index);
+  return int_sub(h->e, int_sub_n(h->e, frame_chunk_count(h), 1), index);
 }
 
 // ---- one step ----
@@ -22,8 +22,7 @@ ir frame_chunk_in_order(kernel_frame *h, ir index) {
 void frame_argument_of_step(kernel_frame *h, frame_program *p, int i, ir t) {
   const tile_place *place = &p->program->arguments.items[i];
   if (!place->time || !p->memory[i].base) return;
-  if (place->ahead)
-    t = int_min(h->e, int_add(h->e, t, integer(h->e, 1)), int_sub(h->e, h->time, integer(h->e, 1)));
+  if (place->ahead) t = int_min(h->e, int_add_n(h->e, t, 1), int_sub_n(h->e, h->time, 1));
   p->l.arguments[i] = frame_at_time(h, p->memory[i], t, p->time_stride[i]);
 }
 
@@ -74,7 +73,7 @@ static view row_of_stash(kernel_frame *h, const tile_place *place, ir step, lowe
   if (h->plan->opening.program && place->stash >= h->plan->first_opening)
     step = LLVMBuildAnd(e->b, step, integer(e, 1), "");
   else if (place->ahead)
-    step = int_min(e, int_add(e, step, integer(e, 1)), integer(e, h->k->chunk - 1));
+    step = int_min(e, int_add_n(e, step, 1), integer(e, h->k->chunk - 1));
   return frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step,
                         l);
 }
@@ -144,18 +143,16 @@ static void steps_between(kernel_frame *h, ir begin, ir end) {
   ir step = h->plan->panels || opened ? int_sub(e, loop.index, begin) : NULL;
   if (step) set_kept_rows(h, &h->main, step);
   if (opened)
-    keeping_step(h, &h->main, loop.index, int_add(e, step, integer(e, 1)));
+    keeping_step(h, &h->main, loop.index, int_add_n(e, step, 1));
   else
     emit_step(h, &h->main, loop.index);
   loop_end(e, &loop);
 }
 
-static ir begin_of_chunk(kernel_frame *h, ir chunk) {
-  return int_mul(h->e, chunk, integer(h->e, h->k->chunk));
-}
+static ir begin_of_chunk(kernel_frame *h, ir chunk) { return int_mul_n(h->e, chunk, h->k->chunk); }
 
 static ir end_of_chunk(kernel_frame *h, ir chunk) {
-  ir end = int_add(h->e, begin_of_chunk(h, chunk), integer(h->e, h->k->chunk));
+  ir end = int_add_n(h->e, begin_of_chunk(h, chunk), h->k->chunk);
   return int_min(h->e, end, h->time);
 }
 
@@ -187,7 +184,7 @@ static void emit_steps_forward(kernel_frame *h) {
     h->hooks->open_steps(h, integer(e, 0), int_compare(e, LLVMIntSGT, count, integer(e, 0)));
   emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
   if (ahead) {
-    ir next = int_add(e, chunks.index, integer(e, 1));
+    ir next = int_add_n(e, chunks.index, 1);
     h->hooks->next_steps(h, chunks.index, chunks.index, next,
                          int_compare(e, LLVMIntSLT, next, count));
   }
@@ -206,20 +203,20 @@ static void emit_steps_again(kernel_frame *h, ir chunk, ir begin, ir steps) {
 
 static void steps_backward(kernel_frame *h) {
   emitter *e = h->e;
-  ir count = frame_chunk_count(h), last = int_sub(e, count, integer(e, 1));
+  ir count = frame_chunk_count(h), last = int_sub_n(e, count, 1);
   bool ahead = copies_ahead(h);
   if (ahead) h->hooks->open_steps(h, last, int_compare(e, LLVMIntSGT, count, integer(e, 0)));
   emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
   ir chunk = int_sub(e, last, chunks.index);
   if (ahead) {
-    ir after = int_add(e, chunks.index, integer(e, 1));
+    ir after = int_add_n(e, chunks.index, 1);
     h->hooks->next_steps(h, chunks.index, chunk, int_sub(e, last, after),
                          int_compare(e, LLVMIntSLT, after, count));
   }
   ir begin = begin_of_chunk(h, chunk), steps = int_sub(e, end_of_chunk(h, chunk), begin);
   if (h->recomputes) emit_steps_again(h, chunk, begin, steps);
   emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
-  ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
+  ir step = int_sub(e, int_sub_n(e, steps, 1), back.index);
   step_back(h, int_add(e, begin, step), step);
   loop_end(e, &back);
   gather_steps(h, steps);
@@ -236,9 +233,9 @@ void frame_groups_back(kernel_frame *h,
                        void (*back)(kernel_frame *h, ir group, ir first, ir chunks)) {
   emitter *e = h->e;
   ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);
-  ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
+  ir groups = int_div(e, int_add(e, count, int_sub_n(e, every, 1)), every);
   emit_loop loop = loop_begin(e, integer(e, 0), groups, 1, "group");
-  ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
+  ir group = int_sub(e, int_sub_n(e, groups, 1), loop.index);
   ir first = int_mul(e, group, every);
   back(h, group, first, int_min(e, int_sub(e, count, first), every));
   loop_end(e, &loop);

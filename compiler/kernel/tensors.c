@@ -55,7 +55,7 @@ view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *pla
     v.stride[axis] = sequences ? batch_stride : stride;
     if (!sequences) stride = int_mul(e, stride, h->axis_size[axis]);
   }
-  ir offset = int_add(e, int_mul(e, h->batch, batch_stride), integer(e, place->component));
+  ir offset = int_add_n(e, int_mul(e, h->batch, batch_stride), place->component);
   if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
   if (h->hooks->tensor_offset) offset = int_add(e, offset, h->hooks->tensor_offset(h, role, place));
   v.base = element(e, view_type(e, &v), base, offset);
@@ -89,22 +89,22 @@ static ir kept_value_offset(kernel_frame *h, const tile_place *place) {
   for (int i = 0; (kept = kernel_kept_value(h->k, i)); i++) {
     if (is_kept_place(place) && place->stash == i) return offset;
     ir n = elements_ir(h, tile_body_axes(kept));
-    offset = int_add(e, offset, int_mul(e, n, integer(e, h->k->chunk)));
+    offset = int_add(e, offset, int_mul_n(e, n, h->k->chunk));
   }
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind != TENSOR_STATE) continue;
     ir n = elements_ir(h, t->axis_set);
-    if (i == place->tensor) return int_add(e, offset, int_mul(e, n, integer(e, place->component)));
-    offset = int_add(e, offset, int_mul(e, n, integer(e, t->complex ? 2 : 1)));
+    if (i == place->tensor) return int_add(e, offset, int_mul_n(e, n, place->component));
+    offset = int_add(e, offset, int_mul_n(e, n, t->complex ? 2 : 1));
   }
   for (int i = 0; i < body->lags.count; i++) {
     const typed_lag *lag = &body->lags.items[i];
     ir n = elements_ir(h, lag->axes);
     int64_t parts = lag->complex ? 2 : 1;
     if (i == place->lag)
-      return int_add(e, offset, int_mul(e, n, integer(e, place->slot * parts + place->component)));
-    offset = int_add(e, offset, int_mul(e, n, integer(e, kernel_parts_of_lag(lag))));
+      return int_add(e, offset, int_mul_n(e, n, place->slot * parts + place->component));
+    offset = int_add(e, offset, int_mul_n(e, n, kernel_parts_of_lag(lag)));
   }
   ICE("kernel", "%s is no state", place->name ? place->name : "?");
 }

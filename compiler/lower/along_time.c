@@ -83,8 +83,7 @@ static void rows_in_groups(lower *l, const prefix *n, int64_t size, int rows_at_
                  next);
   emit_loop groups = loop_begin(e, integer(e, 0), integer(e, size), rows_at_once, "rows");
   ir first = LLVMBuildLoad2(e->b, e->i32, next, "");
-  LLVMBuildStore(e->b, int_add(e, first, integer(e, from_end ? -rows_at_once : rows_at_once)),
-                 next);
+  LLVMBuildStore(e->b, int_add_n(e, first, from_end ? -rows_at_once : rows_at_once), next);
   emit_loop rows = loop_begin(e, integer(e, 0), integer(e, rows_at_once), 1, "row");
   ir row = iteration_row(l, int_below(e, rows.index, rows_at_once), from_end, rows_at_once);
   prefix_row(l, n, int_add(e, int_multiple(e, first, rows_at_once), row));
@@ -222,9 +221,7 @@ static void scan_column(lower *l, const place_in_loops *at, void *data) {
                  of != REGION_EPILOGUE;
   ir rows = in_time ? l->rows : integer(e, size);
   emit_loop loop = loop_begin(e, integer(e, 0), rows, 1, "t");
-  scan_row(
-      l, &n,
-      tile_is_from_end(v) ? int_sub(e, int_sub(e, rows, integer(e, 1)), loop.index) : loop.index);
+  scan_row(l, &n, tile_is_from_end(v) ? int_sub(e, int_sub_n(e, rows, 1), loop.index) : loop.index);
   loop_end(e, &loop);
   if (!in_time) return;
   emit_loop padded = loop_begin(e, rows, integer(e, size), 1, "t");

@@ -12,7 +12,7 @@ static ir place_of_column(emitter *e, ir column) {
   ir block = int_mul(e, int_div(e, column, all), all),
      second = int_div(e, int_rem(e, column, all), apart);
   ir number = int_div(e, int_rem(e, column, apart), four), within = int_rem(e, column, four);
-  ir place = int_add(e, int_mul(e, number, integer(e, 2 * FOUR)), int_mul(e, second, four));
+  ir place = int_add(e, int_mul_n(e, number, 2 * FOUR), int_mul(e, second, four));
   return int_add(e, int_add(e, block, place), within);
 }
 

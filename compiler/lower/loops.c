@@ -40,7 +40,7 @@ nest_vectors lower_vectors_of(lower *l, int axis) {
   if (l->side_by_side) width *= l->side_by_side;
   int64_t whole = size / width * width;
   if (size == TILE_RUNTIME_SIZE) {
-    ir rest = int_rem(e, l->axis_size[axis], integer(e, width));
+    ir rest = int_rem_n(e, l->axis_size[axis], width);
     return (nest_vectors){int_sub(e, l->axis_size[axis], rest), (int)width, true, 0};
   }
   if (size <= 2 * l->m->width) whole = 0;

@@ -146,7 +146,7 @@ static void unroll_points(lower *l, place_in_loops *at, point_nest *n) {
 static void step_at_end(lower *l, place_in_loops *at, point_nest *n) {
   emitter *e = l->e;
   int axis = l->p->program->time_axis;
-  ir step = int_sub(e, l->rows, integer(e, n->nest->at_end));
+  ir step = int_sub_n(e, l->rows, n->nest->at_end);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSGE, step, integer(e, 0)));
   at->index[axis] = step;
   reduced_loops(l, at, n);

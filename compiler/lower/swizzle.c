@@ -125,7 +125,7 @@ static ir address_of(lower *l, const view *v, const int_terms *offset) {
   low.constant = 0;
   ir variable = low.count ? int_sum(e, &low) : NULL;
   if (variable && int_bits(variable) & (uint64_t)place)
-    variable = int_add(e, variable, integer(e, place)), place = 0;
+    variable = int_add_n(e, variable, place), place = 0;
   place = swizzled_constant(&s, place);
   ir base = v->base;
   if (variable) {
@@ -182,8 +182,8 @@ static int_terms offset_in_tiles(lower *l, const view *v, const place_in_loops *
   emitter *e = l->e;
   int_terms row = {0}, column = {0}, offset = {0};
   if (v->offset) {
-    int_add_terms(e, &row, int_div(e, v->offset, integer(e, v->width)), 1);
-    int_add_terms(e, &column, int_rem(e, v->offset, integer(e, v->width)), 1);
+    int_add_terms(e, &row, int_div_n(e, v->offset, v->width), 1);
+    int_add_terms(e, &column, int_rem_n(e, v->offset, v->width), 1);
   }
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++)
     if (view_moves_along(l, v, at, axes, axis))

@@ -111,7 +111,7 @@ static ir value_by_lanes(lower *l, const place_in_loops *at, tile_id id) {
   place_leave_lanes(&one);
   ir all = LLVMGetPoison(real_type(e, at->lanes));
   for (int i = 0; i < at->lanes; i++) {
-    one.index[at->vector_axis] = int_add(e, at->index[at->vector_axis], integer(e, i));
+    one.index[at->vector_axis] = int_add_n(e, at->index[at->vector_axis], i);
     all = LLVMBuildInsertElement(e->b, all, lower_value_at(l, &one, id), integer(e, i), "");
   }
   return all;
@@ -127,8 +127,7 @@ static ir split_at(lower *l, const place_in_loops *at, tile_id id) {
   if (in_lanes(at, tile_outer_axis(v))) return value_by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
-  ir first =
-      int_mul(e, at->index[tile_outer_axis(v)], integer(e, known_size(l, tile_inner_axis(v))));
+  ir first = int_mul_n(e, at->index[tile_outer_axis(v)], known_size(l, tile_inner_axis(v)));
   from.index[tile_whole_axis(v)] = int_add(e, first, at->index[tile_inner_axis(v)]);
   if (in_lanes(at, tile_inner_axis(v))) from.vector_axis = tile_whole_axis(v);
   return lower_value_at(l, &from, v->args[0]);
@@ -151,8 +150,8 @@ static ir combined_element(lower *l, const place_in_loops *at, tile_id id) {
   if (lanes && !within_inner(index, at->lanes, inner)) return value_by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
-  from.index[tile_outer_axis(v)] = int_div(e, index, integer(e, inner));
-  from.index[tile_inner_axis(v)] = int_rem(e, index, integer(e, inner));
+  from.index[tile_outer_axis(v)] = int_div_n(e, index, inner);
+  from.index[tile_inner_axis(v)] = int_rem_n(e, index, inner);
   if (lanes) from.vector_axis = tile_inner_axis(v);
   return lower_value_at(l, &from, v->args[0]);
 }
@@ -164,7 +163,7 @@ static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
   if (in_lanes(at, tile_shift_axis(v))) return value_by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
-  ir index = int_sub(e, at->index[tile_shift_axis(v)], integer(e, tile_shift_distance(v)));
+  ir index = int_sub_n(e, at->index[tile_shift_axis(v)], tile_shift_distance(v));
   ir inside = int_compare(e, LLVMIntULT, index, integer(e, known_size(l, tile_shift_axis(v))));
   from.index[tile_shift_axis(v)] = int_choose(e, inside, index, integer(e, 0));
   ir x = lower_value_at(l, &from, v->args[0]);
@@ -196,7 +195,7 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
           l, compare_steps(l, LLVMIntSLT, index_of(l, at, program->time_axis), l->rows));
     case TILE_LENGTH: return index_as_real(e, l->rows);
     case TILE_AT_END: {
-      ir step = int_sub(e, l->rows, integer(e, 1 + tile_steps_before_end(v)));
+      ir step = int_sub_n(e, l->rows, 1 + tile_steps_before_end(v));
       return lower_one_if(l,
                           compare_steps(l, LLVMIntEQ, index_of(l, at, program->time_axis), step));
     }

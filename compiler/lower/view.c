@@ -106,8 +106,7 @@ static view sliced_view(lower *l, view x, int axis, ir entry) {
 static view split_view(lower *l, view x, const tile_value *v) {
   ir stride = x.stride[tile_whole_axis(v)];
   x.stride[tile_whole_axis(v)] = NULL;
-  x.stride[tile_outer_axis(v)] =
-      int_mul(l->e, stride, integer(l->e, known_size(l, tile_inner_axis(v))));
+  x.stride[tile_outer_axis(v)] = int_mul_n(l->e, stride, known_size(l, tile_inner_axis(v)));
   x.stride[tile_inner_axis(v)] = stride;
   return x;
 }

@@ -75,8 +75,7 @@ static ir of_block(const model_kernel *k, ir x, bool sum) {
   for (int half = MODEL_THREADS / 2; half > 0; half /= 2) {
     model_barrier(k);
     emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, k->thread, integer(e, half)));
-    ir other =
-        load_real(e, element(e, e->real, shared, int_add(e, k->thread, integer(e, half))), 0);
+    ir other = load_real(e, element(e, e->real, shared, int_add_n(e, k->thread, half)), 0);
     ir mine = load_real(e, own, 0);
     ir larger = choose(e, real_compare(e, LLVMRealOGT, other, mine), other, mine);
     store_real(e, sum ? real_add(e, mine, other) : larger, own);
@@ -132,11 +131,11 @@ static void embed_backward_kernel(const model_kernel *k) {
   ir tokens = model_pointer(k, offsetof(model_embed, tokens));
   ir table = model_pointer(k, offsetof(model_embed, table)), from = ROWS_DATA(k, model_embed, rows);
   ir width = ROWS(k, model_embed, rows, width), stride = ROWS(k, model_embed, rows, stride);
-  emit_loop loop = loop_of_all(k, int_mul(e, width, integer(e, MODEL_PARTS)));
+  emit_loop loop = loop_of_all(k, int_mul_n(e, width, MODEL_PARTS));
   ir part = int_div(e, loop.index, width), column = int_rem(e, loop.index, width);
   emit_loop all = loop_begin(e, integer(e, 0), ROWS(k, model_embed, rows, count), 1, "row");
   ir token = load_token(k, tokens, all.index);
-  ir its = int_rem(e, token, integer(e, MODEL_PARTS));
+  ir its = int_rem_n(e, token, MODEL_PARTS);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, its, part));
   ir to = int_add(e, int_mul(e, token, width), column);
   ir d = model_load(k, k->rows, from, int_add(e, int_mul(e, all.index, stride), column));
@@ -347,8 +346,8 @@ static void make_kernel(arena *a, llvm_module *m, const char *name, int64_t para
   k.thread = gpu_index(e, GPU_THREAD_X);
   k.block = gpu_index(e, GPU_BLOCK_X);
   k.blocks = gpu_index(e, GPU_BLOCK_COUNT);
-  k.first = int_add(e, int_mul(e, k.block, integer(e, MODEL_THREADS)), k.thread);
-  k.all = int_mul(e, k.blocks, integer(e, MODEL_THREADS));
+  k.first = int_add(e, int_mul_n(e, k.block, MODEL_THREADS), k.thread);
+  k.all = int_mul_n(e, k.blocks, MODEL_THREADS);
   body(&k);
   LLVMBuildRetVoid(e->b);
   emitter_free(e);

@@ -45,10 +45,9 @@ static ir index_is_below(emitter *e, ir x, ir limit) {
 static void store_factor_number(const product *p, const factor *f, ir x, ir i, ir d) {
   emitter *e = p->k->e;
   if (p->on_cores)
-    model_store(p->k, NUMBER_BF16, x, f->tile,
-                int_add(e, int_mul(e, i, integer(e, MODEL_PITCH)), d));
+    model_store(p->k, NUMBER_BF16, x, f->tile, int_add(e, int_mul_n(e, i, MODEL_PITCH), d));
   else
-    model_store(p->k, NUMBER_F32, x, f->tile, int_add(e, int_mul(e, d, integer(e, MODEL_TILE)), i));
+    model_store(p->k, NUMBER_F32, x, f->tile, int_add(e, int_mul_n(e, d, MODEL_TILE), i));
 }
 
 // Neighbouring threads take numbers that are neighbours in memory, whichever way the factor lies.
@@ -57,11 +56,11 @@ static void copy_tile(const product *p, const factor *f, ir depth_first) {
   emitter *e = k->e;
   ir deep_inside = int_compare(e, LLVMIntEQ, f->deep, integer(e, 1));
   for (int r = 0; r < MODEL_TILE * p->deep / MODEL_THREADS; r++) {
-    ir number = int_add(e, k->thread, integer(e, r * MODEL_THREADS));
-    ir i = int_choose(e, deep_inside, int_div(e, number, integer(e, p->deep)),
-                      int_rem(e, number, integer(e, MODEL_TILE)));
-    ir d = int_choose(e, deep_inside, int_rem(e, number, integer(e, p->deep)),
-                      int_div(e, number, integer(e, MODEL_TILE)));
+    ir number = int_add_n(e, k->thread, r * MODEL_THREADS);
+    ir i =
+        int_choose(e, deep_inside, int_div_n(e, number, p->deep), int_rem_n(e, number, MODEL_TILE));
+    ir d =
+        int_choose(e, deep_inside, int_rem_n(e, number, p->deep), int_div_n(e, number, MODEL_TILE));
     ir at = int_add(e, f->first, i), deep = int_add(e, depth_first, d);
     ir inside =
         LLVMBuildAnd(e->b, index_is_below(e, at, f->size), index_is_below(e, deep, p->depth), "");
@@ -77,14 +76,13 @@ static void copy_tile(const product *p, const factor *f, ir depth_first) {
 
 static void multiply_plainly(const product *p) {
   emitter *e = p->k->e;
-  ir y = int_div(e, p->k->thread, integer(e, ACROSS)),
-     x = int_rem(e, p->k->thread, integer(e, ACROSS));
+  ir y = int_div_n(e, p->k->thread, ACROSS), x = int_rem_n(e, p->k->thread, ACROSS);
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, MODEL_DEPTH), 1, "k");
-  ir line = int_mul(e, loop.index, integer(e, MODEL_TILE)), a[EACH], b[EACH];
+  ir line = int_mul_n(e, loop.index, MODEL_TILE), a[EACH], b[EACH];
   for (int i = 0; i < EACH; i++) {
-    ir at = int_add(e, int_mul(e, y, integer(e, EACH)), integer(e, i));
+    ir at = int_add_n(e, int_mul_n(e, y, EACH), i);
     a[i] = model_load(p->k, NUMBER_F32, p->tile_a, int_add(e, line, at));
-    at = int_add(e, int_mul(e, x, integer(e, EACH)), integer(e, i));
+    at = int_add_n(e, int_mul_n(e, x, EACH), i);
     b[i] = model_load(p->k, NUMBER_F32, p->tile_b, int_add(e, line, at));
   }
   for (int r = 0; r < SUMS; r++)
@@ -96,30 +94,30 @@ static void multiply_plainly(const product *p) {
 
 static ir warp_row(const product *p) {
   emitter *e = p->k->e;
-  ir warp = int_div(e, p->k->thread, integer(e, 32));
-  return int_mul(e, int_rem(e, warp, integer(e, MODEL_TILE / WARP_ROWS)), integer(e, WARP_ROWS));
+  ir warp = int_div_n(e, p->k->thread, 32);
+  return int_mul_n(e, int_rem_n(e, warp, MODEL_TILE / WARP_ROWS), WARP_ROWS);
 }
 
 static ir warp_column(const product *p) {
   emitter *e = p->k->e;
-  ir warp = int_div(e, p->k->thread, integer(e, 32));
-  return int_mul(e, int_div(e, warp, integer(e, MODEL_TILE / WARP_ROWS)), integer(e, WARP_COLUMNS));
+  ir warp = int_div_n(e, p->k->thread, 32);
+  return int_mul_n(e, int_div_n(e, warp, MODEL_TILE / WARP_ROWS), WARP_COLUMNS);
 }
 
 // Four lanes have a row (of b: a column), each two neighbours along it.
 static ir lane_group(const product *p) {
   emitter *e = p->k->e;
-  return int_div(e, int_rem(e, p->k->thread, integer(e, 32)), integer(e, 4));
+  return int_div_n(e, int_rem_n(e, p->k->thread, 32), 4);
 }
 static ir lane_pair(const product *p) {
   emitter *e = p->k->e;
-  return int_mul(e, int_rem(e, p->k->thread, integer(e, 4)), integer(e, 2));
+  return int_mul_n(e, int_rem_n(e, p->k->thread, 4), 2);
 }
 
 // Two neighbours along k.
 static ir two_numbers(const product *p, ir tile, ir row, ir k) {
   emitter *e = p->k->e;
-  ir place = int_add(e, int_mul(e, row, integer(e, MODEL_PITCH)), k);
+  ir place = int_add(e, int_mul_n(e, row, MODEL_PITCH), k);
   ir x = LLVMBuildLoad2(e->b, e->i32, element(e, e->i16, tile, place), "");
   LLVMSetAlignment(x, 4);
   return x;
@@ -132,12 +130,12 @@ static void multiply_on_cores(const product *p) {
   for (int k = 0; k < p->deep; k += 16) {
     ir args[10];
     for (int r = 0; r < 4; r++)
-      args[r] = two_numbers(p, p->tile_a, int_add(e, row, integer(e, r % 2 * 8)),
-                            int_add(e, pair, integer(e, k + r / 2 * 8)));
+      args[r] = two_numbers(p, p->tile_a, int_add_n(e, row, r % 2 * 8),
+                            int_add_n(e, pair, k + r / 2 * 8));
     for (int tile = 0; tile < WARP_COLUMNS / 8; tile++) {
       for (int r = 0; r < 2; r++)
-        args[4 + r] = two_numbers(p, p->tile_b, int_add(e, column, integer(e, tile * 8)),
-                                  int_add(e, pair, integer(e, k + r * 8)));
+        args[4 + r] = two_numbers(p, p->tile_b, int_add_n(e, column, tile * 8),
+                                  int_add_n(e, pair, k + r * 8));
       for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, p->sums[4 * tile + r], 0);
       ir d = gpu_call(e, GPU_MMA_M16N8K16_BF16, args, 10);
       for (unsigned r = 0; r < 4; r++)
@@ -152,14 +150,13 @@ static void multiply_on_cores(const product *p) {
 static void place_of_register(const product *p, int r, ir *i, ir *j) {
   emitter *e = p->k->e;
   if (p->on_cores) {
-    *i = int_add(e, int_add(e, warp_row(p), lane_group(p)), integer(e, r % 4 / 2 * 8));
-    *j = int_add(e, int_add(e, warp_column(p), lane_pair(p)), integer(e, r / 4 * 8 + r % 2));
+    *i = int_add_n(e, int_add(e, warp_row(p), lane_group(p)), r % 4 / 2 * 8);
+    *j = int_add_n(e, int_add(e, warp_column(p), lane_pair(p)), r / 4 * 8 + r % 2);
     return;
   }
-  ir y = int_div(e, p->k->thread, integer(e, ACROSS)),
-     x = int_rem(e, p->k->thread, integer(e, ACROSS));
-  *i = int_add(e, int_mul(e, y, integer(e, EACH)), integer(e, r / EACH));
-  *j = int_add(e, int_mul(e, x, integer(e, EACH)), integer(e, r % EACH));
+  ir y = int_div_n(e, p->k->thread, ACROSS), x = int_rem_n(e, p->k->thread, ACROSS);
+  *i = int_add_n(e, int_mul_n(e, y, EACH), r / EACH);
+  *j = int_add_n(e, int_mul_n(e, x, EACH), r % EACH);
 }
 
 static void store_product_number(const product *p, ir i, ir j, ir sum) {
@@ -216,7 +213,7 @@ static void one_tile(product *p) {
 }
 
 static ir tile_count(emitter *e, ir size) {
-  return int_div(e, int_add(e, size, integer(e, MODEL_TILE - 1)), integer(e, MODEL_TILE));
+  return int_div_n(e, int_add_n(e, size, MODEL_TILE - 1), MODEL_TILE);
 }
 
 void model_product_body(const model_kernel *k, number_type b, number_type to) {
@@ -232,8 +229,8 @@ void model_product_body(const model_kernel *k, number_type b, number_type to) {
   for (int r = 0; r < SUMS; r++) p.sums[r] = stack_slot(e, e->real, "sum");
   ir across = tile_count(e, p.columns), count = int_mul(e, tile_count(e, p.rows), across);
   emit_loop loop = loop_begin_by(e, k->block, count, k->blocks, "tile");
-  p.row = int_mul(e, int_div(e, loop.index, across), integer(e, MODEL_TILE));
-  p.column = int_mul(e, int_rem(e, loop.index, across), integer(e, MODEL_TILE));
+  p.row = int_mul_n(e, int_div(e, loop.index, across), MODEL_TILE);
+  p.column = int_mul_n(e, int_rem(e, loop.index, across), MODEL_TILE);
   one_tile(&p);
   loop_end(e, &loop);
 }

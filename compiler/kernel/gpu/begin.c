@@ -20,9 +20,9 @@ static ir place_in_parameter(emitter *e, ir spread, size_t axes, ir index) {
   LLVMBuildStore(e->b, integer(e, 0), place);
   LLVMBuildStore(e->b, index, rest);
   emit_loop loop = loop_begin(e, integer(e, 0), count, 1, "axis");
-  ir from_end = int_sub(e, int_sub(e, count, integer(e, 1)), loop.index);
+  ir from_end = int_sub(e, int_sub_n(e, count, 1), loop.index);
   ir at = int_add(e, integer(e, (int64_t)(axes + offsetof(rec_spread_axes, axes))),
-                  int_mul(e, from_end, integer(e, sizeof(rec_spread_axis))));
+                  int_mul_n(e, from_end, sizeof(rec_spread_axis)));
   ir axis = byte_address(e, spread, at);
   ir size = load_field(e, axis, offsetof(rec_spread_axis, size), e->i64);
   ir stride = load_field(e, axis, offsetof(rec_spread_axis, stride), e->i64);
@@ -39,8 +39,7 @@ static ir place_in_parameter(emitter *e, ir spread, size_t axes, ir index) {
 static void add_constant(emitter *e, ir spread, ir i, ir sum) {
   ir parts = SPREAD(e->i64, parts), part = int_sub(e, i, int_mul(e, int_div(e, i, parts), parts));
   LLVMTypeRef wide = LLVMDoubleTypeInContext(e->context);
-  ir at = int_add(e, integer(e, offsetof(rec_spread, number)),
-                  int_mul(e, part, integer(e, sizeof(double))));
+  ir at = int_add(e, integer(e, offsetof(rec_spread, number)), int_mul_n(e, part, sizeof(double)));
   ir number = LLVMBuildLoad2(e->b, wide, byte_address(e, spread, at), "");
   real_add_to(e, sum, LLVMBuildFPTrunc(e->b, number, e->real, ""));
 }

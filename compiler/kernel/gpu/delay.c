@@ -77,9 +77,8 @@ static void make_number(const row_entry *x, ir rows, ir index) {
      sum = real_slot(e, real_number(e, 0, 0), "sum");
   emit_loop loop = loop_begin(e, integer(e, 0), ROWS(rows, e->i64, count), 1, "source");
   ir first = element(e, bytes, rows, integer(e, offsetof(rec_gpu_rows, from)));
-  add_delayed_row(
-      x, element(e, bytes, first, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_row_side)))),
-      row, number, sum);
+  add_delayed_row(x, element(e, bytes, first, int_mul_n(e, loop.index, sizeof(rec_gpu_row_side))),
+                  row, number, sum);
   loop_end(e, &loop);
   ir to = element(e, bytes, rows, integer(e, offsetof(rec_gpu_rows, to)));
   gpu_store_as(e, SIDE(to, e->i64, stored), SIDE(to, e->data, data),
@@ -99,7 +98,7 @@ static row_entry read_row_entry(emitter *e, ir rows, ir number) {
   LLVMBuildStore(e->b, ROWS(rows, e->i64, time), steps);
   emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, cu_seqlens, ""));
   ir first = sequence_offset(e, cu_seqlens, number),
-     end = sequence_offset(e, cu_seqlens, int_add(e, number, integer(e, 1)));
+     end = sequence_offset(e, cu_seqlens, int_add_n(e, number, 1));
   LLVMBuildStore(e->b, first, begin);
   LLVMBuildStore(e->b, int_sub(e, end, first), steps);
   branch_end(e, &branch);

@@ -152,7 +152,7 @@ static void make_number(emitter *e, ir fold, ir index, bool maxima) {
   branch_end(e, &own);
   ir terms = at_byte(e, fold, offsetof(rec_fold, terms));
   emit_loop loop = loop_begin(e, integer(e, 0), FOLD(fold, e->i64, term_count), 1, "term");
-  ir at = int_mul(e, loop.index, integer(e, sizeof(rec_fold_term)));
+  ir at = int_mul_n(e, loop.index, sizeof(rec_fold_term));
   fold_term t = open_term(e, fold, element(e, LLVMInt8TypeInContext(e->context), terms, at), index,
                           maxima ? MOST_OPERANDS : WITHOUT_MAXIMA);
   apply_term(&t, sum, maxima);

@@ -45,13 +45,13 @@ static view gpu_buffer_view(kernel_frame *h, lower *l, const plan_buffer *b, loc
   emitter *e = h->e;
   ir base = frame_located(h, at);
   int64_t threads = h->m.kind == MAP_THREADS ? h->gpu->team.threads : 1;
-  base = element(e, e->real, base, int_mul(e, before, integer(e, threads)));
+  base = element(e, e->real, base, int_mul_n(e, before, threads));
   if (threads > 1) base = element(e, e->real, base, h->gpu->team.thread);
   plan_buffer plain = *b;
   plain.stack = true;
   view v = buffer_view(l, &plain, base);
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++)
-    if (v.stride[axis]) v.stride[axis] = int_mul(e, v.stride[axis], integer(e, threads));
+    if (v.stride[axis]) v.stride[axis] = int_mul_n(e, v.stride[axis], threads);
   if (!at.in_shared) v.layout = (plan_layout){0};  // scratch has no banks
   return v;
 }

@@ -36,7 +36,7 @@ static void read_sequence_bounds(kernel_frame *h) {
   ir end = LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, after, ""), e->i64, "");
   LLVMBuildStore(e->b, begin, first);
   LLVMBuildStore(e->b, int_sub(e, end, begin), steps);
-  ir chunks = int_div(e, begin, integer(e, h->k->chunk));
+  ir chunks = int_div_n(e, begin, h->k->chunk);
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   LLVMBuildStore(e->b, int_mul(e, int_add(e, chunks, h->batch), stride), before);
   branch_else(e, &branch);
@@ -76,10 +76,10 @@ static ir split_gpu_instance(kernel_frame *h, ir instance) {
 // The first entry of this copy: of a batch of entries, or a single entry after all batches.
 static ir first_entry(kernel_frame *h, ir copy, ir instances) {
   emitter *e = h->e;
-  if (h->k->sequences) return int_mul(e, copy, integer(e, h->k->sequences));
+  if (h->k->sequences) return int_mul_n(e, copy, h->k->sequences);
   if (!h->plan->batched) return copy;
   ir groups = int_div(e, gpu_frame_number(h, offsetof(rec_gpu_frame, batched_items)), instances);
-  return int_add(e, copy, int_mul(e, groups, integer(e, h->plan->batched->k->sequences - 1)));
+  return int_add(e, copy, int_mul_n(e, groups, h->plan->batched->k->sequences - 1));
 }
 
 static void one_item(kernel_frame *h, ir item) {
@@ -96,7 +96,7 @@ static void one_item(kernel_frame *h, ir item) {
   if (h->m.kind == MAP_THREADS) {
     ir index = int_add(e, gpu_first_of_lanes(h), h->gpu->team.thread);
     h->gpu->team.inside = int_compare(e, LLVMIntSLT, index, h->gpu->lane_end);
-    h->at.index[lane] = int_min(e, index, int_sub(e, h->gpu->lane_end, integer(e, 1)));
+    h->at.index[lane] = int_min(e, index, int_sub_n(e, h->gpu->lane_end, 1));
   } else if (h->k->gpu.lanes == LANES_TILE) {
     h->tile_first = gpu_first_of_lanes(h);
   }

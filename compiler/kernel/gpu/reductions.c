@@ -70,7 +70,7 @@ static ir task_sum_place(const sum_task *t, ir index) {
 // have as many. Returns the first remaining element.
 static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total) {
   emitter *e = t->e;
-  ir next = stack_slot(e, e->i64, "next"), at_once = int_mul(e, threads, integer(e, MOST_AT_ONCE));
+  ir next = stack_slot(e, e->i64, "next"), at_once = int_mul_n(e, threads, MOST_AT_ONCE);
   ir indices[MOST_AT_ONCE], sums[MOST_AT_ONCE];
   ir plain = LLVMBuildAnd(e->b, int_compare(e, LLVMIntSLE, t->rows, integer(e, 1)),
                           int_compare(e, LLVMIntEQ, t->stored, integer(e, REC_STORED_NUMBER)), "");
@@ -78,7 +78,7 @@ static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total
   LLVMBuildStore(e->b, first, next);
   emit_loop loop = loop_begin_by(e, first, end, at_once, "numbers");
   for (int i = 0; i < MOST_AT_ONCE; i++)
-    indices[i] = int_add(e, loop.index, int_mul(e, threads, integer(e, i)));
+    indices[i] = int_add(e, loop.index, int_mul_n(e, threads, i));
   emit_copy_sums(t, indices, MOST_AT_ONCE, total, sums);
   for (int i = 0; i < MOST_AT_ONCE; i++)
     store_real(e, sums[i], element(e, e->real, t->to, indices[i]));
@@ -132,12 +132,11 @@ static void sum_all(emitter *e, ir list, ir first, ir threads) {
   LLVMBuildStore(e->b, LIST(list, e->data, copies), from);
   emit_loop loop = loop_begin(e, integer(e, 0), LIST(list, e->i64, count), 1, "task");
   sum_task t = read_sum_task(
-      e, list,
-      element(e, bytes, tasks, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_sum_task)))));
+      e, list, element(e, bytes, tasks, int_mul_n(e, loop.index, sizeof(rec_gpu_sum_task))));
   t.from = LLVMBuildLoad2(e->b, e->data, from, "");
   ir total = int_mul(e, t.rows, t.numbers),
-     all = int_mul(e, int_mul(e, total, t.copies), integer(e, sizeof(float)));
-  ir lines = int_add(e, all, integer(e, REC_ALIGNMENT - 1));
+     all = int_mul_n(e, int_mul(e, total, t.copies), sizeof(float));
+  ir lines = int_add_n(e, all, REC_ALIGNMENT - 1);
   lines = LLVMBuildAnd(e->b, lines, integer(e, -REC_ALIGNMENT), "");
   LLVMBuildStore(e->b, element(e, bytes, t.from, lines), from);
   sum_task_of(&t, first, threads, total);

@@ -123,7 +123,7 @@ static view staged_copy(kernel_frame *h, const frame_program *p, int argument, i
 
 static staged staged_argument(kernel_frame *h, frame_program *p, int argument, ir base, ir chunk) {
   emitter *e = h->e;
-  ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
+  ir begin = int_mul_n(e, chunk, p->program->chunk);
   staged s = {.t = p->program->time_axis,
               .axes = tile_place_axes(p->program, tile_argument_place(p->program, argument))};
   s.from = p->memory[argument];
@@ -239,7 +239,7 @@ static ir rows_place(kernel_frame *h, const staging_buffer *d, ir turn) {
   emitter *e = h->e;
   ir base = frame_located(h, d->at);
   if (d->ahead.offset < 0) return base;
-  ir odd = int_rem(e, turn, integer(e, 2));
+  ir odd = int_rem_n(e, turn, 2);
   ir second = int_compare(e, LLVMIntNE, odd, integer(e, 0));
   return LLVMBuildSelect(e->b, second, frame_located(h, d->ahead), base, "");
 }
@@ -307,7 +307,7 @@ void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir nex
   if (own) gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
   if (ahead) {
     emit_branch branch = branch_begin(e, more);
-    start_arguments(h, p, int_add(e, turn, integer(e, 1)), next, true);
+    start_arguments(h, p, int_add_n(e, turn, 1), next, true);
     branch_end(e, &branch);
     gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
   }

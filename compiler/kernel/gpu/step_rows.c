@@ -50,14 +50,14 @@ static view step_row_view(kernel_frame *h, const frame_program *p, int argument,
     v.stride[axis] = integer(e, stride);
     stride *= plan_axis_size(p->program, axis);
   }
-  ir at = int_mul(e, step, integer(e, gpu_numbers_of_row(h->plan, s)));
+  ir at = int_mul_n(e, step, gpu_numbers_of_row(h->plan, s));
   if (s.lane) at = int_add(e, at, h->gpu->team.thread);
   v.base = element(e, view_type(e, &v), base, at);
   return v;
 }
 
 static ir buffer_half(kernel_frame *h, const staging_buffer *d, ir turn) {
-  ir odd = int_compare(h->e, LLVMIntNE, int_rem(h->e, turn, integer(h->e, 2)), integer(h->e, 0));
+  ir odd = int_compare(h->e, LLVMIntNE, int_rem_n(h->e, turn, 2), integer(h->e, 0));
   return LLVMBuildSelect(h->e->b, odd, frame_located(h, d->ahead), frame_located(h, d->at), "");
 }
 
@@ -166,14 +166,14 @@ static void start_common(kernel_frame *h, frame_program *p, int argument, ir bas
 // i1: all steps of the chunk from `begin` on lie inside the sequence, and the tensor is present.
 static ir all_inside(kernel_frame *h, const frame_program *p, int argument, ir begin) {
   emitter *e = h->e;
-  ir inside = int_compare(e, LLVMIntSLE, int_add(e, begin, integer(e, h->k->chunk)), h->time);
+  ir inside = int_compare(e, LLVMIntSLE, int_add_n(e, begin, h->k->chunk), h->time);
   ir present = p->memory[argument].present;
   return present ? LLVMBuildAnd(e->b, inside, present, "") : inside;
 }
 
 static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
   frame_program *programs[2];
-  ir begin = int_mul(h->e, chunk, integer(h->e, h->k->chunk));
+  ir begin = int_mul_n(h->e, chunk, h->k->chunk);
   for (int n = 0, count = programs_of(h, programs); n < count; n++) {
     frame_program *p = programs[n];
     for (int i = 0; i < p->program->arguments.count; i++) {
@@ -210,11 +210,11 @@ void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more) {
   gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
   gpu_call(e, GPU_BARRIER, NULL, 0);
   emit_branch branch = branch_begin(e, more);
-  start_chunk(h, int_add(e, turn, integer(e, 1)), next);
+  start_chunk(h, int_add_n(e, turn, 1), next);
   branch_end(e, &branch);
   for (int n = 0, count = programs_of(h, programs); n < count; n++) {
     frame_program *p = programs[n];
-    p->first_step = int_mul(e, chunk, integer(e, h->k->chunk));
+    p->first_step = int_mul_n(e, chunk, h->k->chunk);
     p->rows = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
     for (int i = 0; i < p->program->arguments.count; i++)
       if (gpu_is_step_ahead(p->at, i))

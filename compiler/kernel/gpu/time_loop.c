@@ -75,7 +75,7 @@ static void set_result(kernel_frame *h, frame_program *p, int i, ir chunk, ir be
 
 static void set_chunk(kernel_frame *h, frame_program *p, ir chunk) {
   emitter *e = h->e;
-  ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
+  ir begin = int_mul_n(e, chunk, p->program->chunk);
   ir rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
   p->l.rows = rows = LLVMBuildTrunc(e->b, rows, e->i32, "");
   ir stored = h->gpu->slice.in_warm_up
@@ -106,12 +106,12 @@ static void close_again(kernel_frame *h, frame_program *p, ir slots) {
 static void gpu_recompute_chunks(kernel_frame *h, ir first, ir chunks) {
   emitter *e = h->e;
   frame_program *again = &h->recompute;
-  ir runs = int_sub(e, chunks, integer(e, 1));
+  ir runs = int_sub_n(e, chunks, 1);
   gpu_open_chunks(h, again, first, int_compare(e, LLVMIntSGT, runs, integer(e, 0)));
   emit_loop loop = loop_begin(e, integer(e, 0), chunks, 1, "again");
   ir slots = open_again(h, again, loop.index);
   frame_keep_states(h, loop.index);
-  ir after = int_add(e, loop.index, integer(e, 1));
+  ir after = int_add_n(e, loop.index, 1);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, loop.index, runs));
   ir chunk = int_add(e, first, loop.index), next = int_add(e, first, after);
   ir more = int_compare(e, LLVMIntSLT, after, runs);
@@ -128,7 +128,7 @@ static void gpu_recompute_chunks(kernel_frame *h, ir first, ir chunks) {
 static void gpu_chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
   frame_program *p = &h->main;
   emitter *e = h->e;
-  ir chunk = int_add(e, first, number), before = int_sub(e, chunk, integer(e, 1));
+  ir chunk = int_add(e, first, number), before = int_sub_n(e, chunk, 1);
   h->gpu->tiles.chunk = number;
   open_again(h, p, turn);
   gpu_next_chunk(h, p, turn, chunk, before, int_compare(e, LLVMIntSGT, number, integer(e, 0)));
@@ -148,7 +148,7 @@ void gpu_group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   emitter *e = h->e;
   gpu_load_saved(h, &h->recompute, group);
   gpu_recompute_chunks(h, first, chunks);
-  ir last = int_sub(e, chunks, integer(e, 1)), slots = h->slots;
+  ir last = int_sub_n(e, chunks, 1), slots = h->slots;
   gpu_open_chunks(h, &h->main, int_add(e, first, last),
                   int_compare(e, LLVMIntSGE, last, integer(e, 0)));
   emit_loop turns = loop_begin(e, integer(e, 0), chunks, 1, "back");
@@ -177,7 +177,7 @@ static void gpu_chunks_inside(kernel_frame *h) {
   ir chunk = frame_chunk_in_order(h, chunks.index);
   gpu_end_warm_up(h, p, chunks.index);
   ir slots = open_again(h, p, chunks.index);
-  ir next = int_add(e, chunks.index, integer(e, 1));
+  ir next = int_add_n(e, chunks.index, 1);
   ir more = int_compare(e, LLVMIntSLT, next, count);
   gpu_next_chunk(h, p, chunks.index, chunk, frame_chunk_in_order(h, next), more);
   set_chunk(h, p, chunk);

@@ -57,8 +57,8 @@ void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result,
   }
   if (place->time) v.stride[p->program->time_axis] = integer(e, stride);
   if (place->time && h->gpu->tiles.chunk)
-    v.base = element(e, e->real, v.base,
-                     int_mul(e, h->gpu->tiles.chunk, integer(e, stride * p->program->chunk)));
+    v.base =
+        element(e, e->real, v.base, int_mul_n(e, h->gpu->tiles.chunk, stride * p->program->chunk));
   target->sums = v;
 }
 
@@ -69,12 +69,12 @@ static void open_pass(kernel_frame *h, ir pass) {
   const kernel *k = h->k;
   ir tiles = integer(e, gpu_tiles_of(k));
   h->gpu->tiles.entry = int_div(e, pass, tiles);
-  h->tile_first = int_mul(e, int_rem(e, pass, tiles), integer(e, k->gpu.value_entries));
+  h->tile_first = int_mul_n(e, int_rem(e, pass, tiles), k->gpu.value_entries);
   if (k->gpu.lanes == LANES_IN_TURN) {
-    ir before = int_mul(e, h->gpu->lane_block, integer(e, k->lane_block));
+    ir before = int_mul_n(e, h->gpu->lane_block, k->lane_block);
     h->at.index[k->lane_axis] = int_add(e, before, h->gpu->tiles.entry);
   }
-  ir offset = int_mul(e, pass, integer(e, h->plan->instance_numbers));
+  ir offset = int_mul_n(e, pass, h->plan->instance_numbers);
   h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->plan->shared_numbers), offset);
   frame_open_instance(h, &h->recompute);
   frame_open_instance(h, &h->main);
@@ -106,7 +106,7 @@ static void move_carried_states(kernel_frame *h, bool in) {
 
 static emit_loop begin_passes(kernel_frame *h) {
   emitter *e = h->e;
-  ir passes = int_mul(e, h->gpu->tiles.entries, integer(e, gpu_tiles_of(h->k)));
+  ir passes = int_mul_n(e, h->gpu->tiles.entries, gpu_tiles_of(h->k));
   emit_loop loop = loop_begin(e, integer(e, 0), passes, 1, "pass");
   open_pass(h, loop.index);
   return loop;
@@ -135,7 +135,7 @@ static void count_entries(kernel_frame *h) {
   const kernel *k = h->k;
   h->gpu->tiles.entries = integer(e, 1);
   if (k->gpu.lanes != LANES_IN_TURN) return;
-  ir before = int_mul(e, h->gpu->lane_block, integer(e, k->lane_block));
+  ir before = int_mul_n(e, h->gpu->lane_block, k->lane_block);
   ir rest = int_sub(e, h->axis_size[k->lane_axis], before);
   h->gpu->tiles.entries = int_min(e, rest, integer(e, k->lane_block));
 }

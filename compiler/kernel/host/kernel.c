@@ -133,7 +133,7 @@ static void chunk_of_panel(kernel_frame *h) {
   lower_region(&h->main.l, REGION_PROLOGUE);
   begin_opening(h);
   frame_steps_of_chunk(h, h->chunk);
-  ir next = int_add(e, h->chunk, integer(e, 1));
+  ir next = int_add_n(e, h->chunk, 1);
   emit_branch last = branch_begin(e, int_compare(e, LLVMIntSGE, next, frame_chunk_count(h)));
   end_instance(h);
   branch_end(e, &last);
@@ -250,17 +250,17 @@ static ir scratch_of_instances(kernel_frame *h) {
 // The lanes of lane blocks `first` to `last` - 1.
 static void lanes_of_blocks(kernel_frame *h, ir first, ir last, const instance_functions *f) {
   emitter *e = h->e;
-  ir begin = int_mul(e, first, integer(e, h->k->lane_block));
-  ir end = int_mul(e, last, integer(e, h->k->lane_block));
+  ir begin = int_mul_n(e, first, h->k->lane_block);
+  ir end = int_mul_n(e, last, h->k->lane_block);
   end = int_min(e, end, h->axis_size[h->m.lane_axis]);
   emit_loop loop = loop_begin(e, begin, end, h->m.lanes, "lanes");
   if (h->plan->panels) {
-    ir panel = int_div(e, int_sub(e, loop.index, begin), integer(e, h->m.lanes));
+    ir panel = int_div_n(e, int_sub(e, loop.index, begin), h->m.lanes);
     h->local = element(e, e->real, scratch_of_instances(h),
-                       int_mul(e, panel, integer(e, h->plan->instance_numbers)));
+                       int_mul_n(e, panel, h->plan->instance_numbers));
   }
   if (f->rest) {
-    ir full = int_compare(e, LLVMIntSLE, int_add(e, loop.index, integer(e, h->m.lanes)), end);
+    ir full = int_compare(e, LLVMIntSLE, int_add_n(e, loop.index, h->m.lanes), end);
     emit_branch branch = branch_begin(e, full);
     call_instance(h, f->whole, f->type, loop.index);
     branch_else(e, &branch);
@@ -330,7 +330,7 @@ static void instances_in_panels(kernel_frame *h, ir first, ir last) {
   ir shared = instance_function(h, arena_printf(h->a, "%s_shared", h->symbol), false,
                                 shared_of_chunk, &type);
   ir blocks = frame_lane_blocks(h);
-  ir up = int_add(e, last, int_sub(e, blocks, integer(e, 1)));
+  ir up = int_add(e, last, int_sub_n(e, blocks, 1));
   emit_loop loop = loop_begin(e, int_div(e, first, blocks), int_div(e, up, blocks), 1, "instances");
   ir begin = int_mul(e, loop.index, blocks);
   split_host_instance(h, begin);
@@ -352,7 +352,7 @@ static void instances_outside(kernel_frame *h, ir first, ir last) {
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   ir block = split_host_instance(h, loop.index);
   if (h->m.lane_axis >= 0)
-    lanes_of_blocks(h, block, int_add(e, block, integer(e, 1)), &f);
+    lanes_of_blocks(h, block, int_add_n(e, block, 1), &f);
   else
     call_whole(h, &f);
   loop_end(e, &loop);
@@ -361,17 +361,16 @@ static void instances_outside(kernel_frame *h, ir first, ir last) {
 static void place_instance(kernel_frame *h, ir instance, ir first) {
   emitter *e = h->e;
   split_host_instance(h, instance);
-  ir offset = int_mul(e, int_sub(e, instance, first), integer(e, h->plan->instance_numbers));
+  ir offset = int_mul_n(e, int_sub(e, instance, first), h->plan->instance_numbers);
   h->local = element(e, e->real, scratch_of_instances(h), offset);
 }
 
 // The next instance with this chunk; behind the last one, the first with the next chunk.
 static void fetch_beside(kernel_frame *h, ir instance, ir turn, ir first, ir last) {
   emitter *e = h->e;
-  ir next = int_add(e, instance, integer(e, 1)),
-     end = int_sub(e, frame_chunk_count(h), integer(e, 1));
+  ir next = int_add_n(e, instance, 1), end = int_sub_n(e, frame_chunk_count(h), 1);
   ir more = int_compare(e, LLVMIntSLT, next, last);
-  ir later = int_min(e, int_add(e, turn, integer(e, 1)), end);
+  ir later = int_min(e, int_add_n(e, turn, 1), end);
   place_in_loops here = h->at;
   split_host_instance(h, int_choose(e, more, next, first));
   host_fetch_next(h, &h->main, frame_chunk_in_order(h, int_choose(e, more, turn, later)));

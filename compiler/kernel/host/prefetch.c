@@ -55,7 +55,7 @@ static void add_prefetch_rows(kernel_frame *h, frame_program *p, fetched_list *l
   v = frame_at_time(h, v, begin, stride);
   vec_push(h->a, list,
            ((fetched){.address = view_address(&p->l, &v, &h->at, axes & h->m.instance),
-                      .distance = int_mul(h->e, stride, integer(h->e, bytes)),
+                      .distance = int_mul_n(h->e, stride, bytes),
                       .there = there,
                       .rows = p->program->chunk,
                       .bytes = row_numbers(h, p, place) * bytes}));
@@ -77,7 +77,7 @@ static void add_saved(kernel_frame *h, frame_program *p, fetched_list *list,
 
 static fetched_list list_of(kernel_frame *h, frame_program *p, ir chunk) {
   fetched_list list = {0};
-  ir begin = int_mul(h->e, chunk, integer(h->e, p->program->chunk));
+  ir begin = int_mul_n(h->e, chunk, p->program->chunk);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (kernel_is_saved(p->backward, place)) {
@@ -125,10 +125,9 @@ static void write_entries(kernel_frame *h, ir list, const fetched *f, int lines,
   }
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, f->rows), 1, "row");
   ir row = int_add(e, address, int_mul(e, loop.index, distance));
-  ir entry = int_add(e, int_mul(e, loop.index, integer(e, each)), integer(e, at));
+  ir entry = int_add_n(e, int_mul_n(e, loop.index, each), at);
   for (int64_t i = 0; i < each; i++)
-    set_list_entry(e, list, int_add(e, entry, integer(e, i)),
-                   int_add(e, row, integer(e, i * lines * LINE)));
+    set_list_entry(e, list, int_add_n(e, entry, i), int_add_n(e, row, i * lines * LINE));
   loop_end(e, &loop);
 }
 
@@ -143,9 +142,9 @@ static void write_prefetch_list(kernel_frame *h, frame_program *p, const fetched
     at += prefetch_entries(&list->items[i], p->l.fetch.lines);
   }
   set_list_entry(e, to, integer(e, at), own);
-  set_list_entry(e, to, integer(e, FETCH_NEXT), int_add(e, own, integer(e, bytes * FETCH_ENTRIES)));
+  set_list_entry(e, to, integer(e, FETCH_NEXT), int_add_n(e, own, bytes * FETCH_ENTRIES));
   set_list_entry(e, to, integer(e, FETCH_LAST),
-                 int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
+                 int_add_n(e, own, bytes * (FETCH_ENTRIES + entries)));
 }
 
 // ---- without products ----
@@ -193,7 +192,7 @@ void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk) {
     if (!nest->rare) blocks += dot_blocks(&p->l, nest);
   }
   if (!blocks) {
-    fetch_by_points(h, p, int_mul(e, chunk, integer(e, p->program->chunk)));
+    fetch_by_points(h, p, int_mul_n(e, chunk, p->program->chunk));
     return;
   }
   fetched_list list = list_of(h, p, chunk);

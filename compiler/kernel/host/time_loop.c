@@ -49,7 +49,7 @@ static void fetch_row(lower *l, const place_in_loops *at, void *data) {
   emit_loop loop = loop_begin(e, integer(e, 0), size, numbers_of_line(l, d->row), "line");
   fetch_number(l, at, d, loop.index);
   loop_end(e, &loop);
-  fetch_number(l, at, d, int_sub(e, size, integer(e, 1)));
+  fetch_number(l, at, d, int_sub_n(e, size, 1));
 }
 
 // Rows in lanes, or in the tile; what has both is a matrix, which would push others out.
@@ -73,7 +73,7 @@ static void fetch_tensor(kernel_frame *h, frame_program *p, const tile_place *pl
 // Steps lie further apart than a page when there are many channels: no processor foresees them.
 static void fetch_ahead(kernel_frame *h, frame_program *p, ir t) {
   if (h->m.kind != MAP_LANES) return;
-  ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
+  ir ahead = int_add_n(h->e, t, p->backward ? -STEPS_AHEAD : STEPS_AHEAD);
   for (int i = 0; i < p->program->arguments.count; i++)
     fetch_tensor(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i],
                  false);
@@ -141,7 +141,7 @@ static ir rows_collide(kernel_frame *h, const frame_program *p, int i) {
   enum { SET_DISTANCE = 4096, COLLIDING = 16 };
   emitter *e = h->e;
   if (p->program->chunk != COLLIDING || !is_read_again(p, i)) return LLVMConstInt(e->i1, 0, 0);
-  ir distance = int_mul(e, p->time_stride[i], integer(e, h->m.f64 ? 8 : 4));
+  ir distance = int_mul_n(e, p->time_stride[i], h->m.f64 ? 8 : 4);
   ir place = LLVMBuildAnd(e->b, distance, integer(e, SET_DISTANCE - 1), "");
   return int_compare(e, LLVMIntEQ, place, integer(e, 0));
 }
@@ -194,7 +194,7 @@ static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows
 void host_set_chunk(kernel_frame *h, frame_program *p, ir chunk, ir new_group) {
   emitter *e = h->e;
   lower *l = &p->l;
-  ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
+  ir begin = int_mul_n(e, chunk, p->program->chunk);
   ir rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
   l->rows = rows;
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -223,10 +223,9 @@ static void host_chunks_inside(kernel_frame *h) {
   emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
   ir chunk = frame_chunk_in_order(h, chunks.index);
   host_set_chunk(h, &h->main, chunk, NULL);
-  ir last = int_sub(e, count, integer(e, 1));
-  host_fetch_next(
-      h, &h->main,
-      frame_chunk_in_order(h, int_min(e, int_add(e, chunks.index, integer(e, 1)), last)));
+  ir last = int_sub_n(e, count, 1);
+  host_fetch_next(h, &h->main,
+                  frame_chunk_in_order(h, int_min(e, int_add_n(e, chunks.index, 1), last)));
   host_chunk_body(h, chunk);
   loop_end(e, &chunks);
 }
@@ -258,8 +257,7 @@ static void chunk_again(kernel_frame *h, ir first, ir number) {
     again->l.results[i].limit = integer(e, again->program->chunk);
   }
   host_fetch_next(h, again,
-                  int_min(e, int_add(e, chunk, integer(e, 1)),
-                          int_sub(e, frame_chunk_count(h), integer(e, 1))));
+                  int_min(e, int_add_n(e, chunk, 1), int_sub_n(e, frame_chunk_count(h), 1)));
   lower_region(&again->l, REGION_BODY);
   lower_commit(&again->l);
 }
@@ -269,7 +267,7 @@ static void chunk_again(kernel_frame *h, ir first, ir number) {
 static void host_recompute_chunks(kernel_frame *h, ir first, ir chunks) {
   emitter *e = h->e;
   bool keeps = keeps_recomputed(&h->recompute);
-  ir last = int_sub(e, chunks, integer(e, 1));
+  ir last = int_sub_n(e, chunks, 1);
   emit_loop loop = loop_begin(e, integer(e, 0), keeps ? chunks : last, 1, "again");
   frame_keep_states(h, loop.index);
   chunk_again(h, first, loop.index);
@@ -290,7 +288,7 @@ static void host_chunk_back(kernel_frame *h, ir first, ir number) {
       *at = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], number, &p->l);
     if (place->role == TILE_STASH) *at = row_of_stash(h, &p->l, place, number);
   }
-  host_fetch_next(h, p, int_max(e, int_sub(e, chunk, integer(e, 1)), integer(e, 0)));
+  host_fetch_next(h, p, int_max(e, int_sub_n(e, chunk, 1), integer(e, 0)));
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
 }
@@ -300,7 +298,7 @@ static void group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   host_load_saved(h, &h->recompute, group);
   host_recompute_chunks(h, first, chunks);
   emit_loop back = loop_begin(e, integer(e, 0), chunks, 1, "back");
-  host_chunk_back(h, first, int_sub(e, int_sub(e, chunks, integer(e, 1)), back.index));
+  host_chunk_back(h, first, int_sub(e, int_sub_n(e, chunks, 1), back.index));
   loop_end(e, &back);
 }
 

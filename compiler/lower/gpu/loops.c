@@ -98,8 +98,7 @@ static void go_to_piece(lower *l, const shared_pieces *s, piece_number n, place_
   int last = s->axes->count - 1;
   for (int i = last; i > 0; i--) at->index[s->axes->axes[i]] = take_index(e, &n, s->sizes[i]);
   at->index[s->axes->axes[0]] = piece_index(e, &n);
-  at->index[s->axes->axes[last]] =
-      int_mul(e, at->index[s->axes->axes[last]], integer(e, s->numbers));
+  at->index[s->axes->axes[last]] = int_mul_n(e, at->index[s->axes->axes[last]], s->numbers);
 }
 
 static void at_piece(lower *l, const shared_pieces *s, piece_number n, const shared_body *b) {
@@ -151,7 +150,7 @@ static void even_turns(lower *l, const shared_pieces *s, piece_share share, int6
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, count), all, "piece");
   ir first = int_multiple(e, loop.index, all & -all);
   for (int64_t turn = 0; turn < all; turn += step) {
-    ir number = int_add(e, first, integer(e, turn));
+    ir number = int_add_n(e, first, turn);
     at_piece(l, s, (piece_number){share.first, ordered_turn(e, &share, number), step}, b);
   }
   loop_end(e, &loop);
@@ -260,8 +259,7 @@ void gpu_copies_at_once(lower *l, axis_set axes, points_function *body, void *da
     if (lanes > 1) at[i].vector_axis = all.axes[all.count - 1], at[i].lanes = lanes;
     if (all.count)
       go_to_piece(l, &s,
-                  (piece_number){
-                      NULL, int_add(e, loop.index, integer(e, (int64_t)i * l->team->threads)), 1},
+                  (piece_number){NULL, int_add_n(e, loop.index, (int64_t)i * l->team->threads), 1},
                   &at[i]);
   }
   body(l, at, count, data);
@@ -278,7 +276,7 @@ ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j) {
   if (together) index = int_div(e, index, four), all.rows /= GPU_GROUP_WARPS;
   *j = int_rem(e, index, columns);
   index = int_div(e, index, columns);
-  *i = int_rem(e, index, integer(e, all.rows));
+  *i = int_rem_n(e, index, all.rows);
   if (together) *i = int_add(e, int_mul(e, *i, four), warp);
-  return int_div(e, index, integer(e, all.rows));
+  return int_div_n(e, index, all.rows);
 }

@@ -33,12 +33,12 @@ static warp_share warp_share_of(lower *l, const matrix_product *p) {
                   .steps = p->depth_count / DEPTH / p->g.splits};
   s.tiles = (int)(s.all_tiles < GPU_MATRIX_TILES ? s.all_tiles : GPU_MATRIX_TILES);
   while (s.all_tiles % s.tiles) s.tiles--;
-  s.split = int_div(e, warp, integer(e, row_warps));
-  s.first_row = int_mul(e, int_rem(e, warp, integer(e, row_warps)), integer(e, s.all_tiles * ROWS));
-  s.first_step = int_mul(e, s.split, integer(e, s.steps));
-  s.group = int_div(e, lane, integer(e, LANES_OF_ROW));
-  s.pair = int_rem(e, lane, integer(e, LANES_OF_ROW));
-  ir second = int_compare(e, LLVMIntEQ, int_rem(e, s.group, integer(e, PARTS)), integer(e, 1));
+  s.split = int_div_n(e, warp, row_warps);
+  s.first_row = int_mul_n(e, int_rem_n(e, warp, row_warps), s.all_tiles * ROWS);
+  s.first_step = int_mul_n(e, s.split, s.steps);
+  s.group = int_div_n(e, lane, LANES_OF_ROW);
+  s.pair = int_rem_n(e, lane, LANES_OF_ROW);
+  ir second = int_compare(e, LLVMIntEQ, int_rem_n(e, s.group, PARTS), integer(e, 1));
   s.taken = LLVMBuildSelect(e->b, second, LLVMConstInt(e->i32, 0xffff0000u, 0),
                             LLVMConstInt(e->i32, 0, 0), "");
   return s;
@@ -53,9 +53,9 @@ static void load_matrix(lower *l, const matrix_product *p, const place_in_loops 
   emitter *e = l->e;
   ir lane = gpu_lane(l), eight = integer(e, 8), line = int_rem(e, lane, eight),
      matrix = int_div(e, lane, eight);
-  ir below = int_mul(e, int_rem(e, matrix, integer(e, 2)), eight),
-     behind = int_mul(e, int_div(e, matrix, integer(e, 2)), eight);
-  ir depth = int_add(e, int_mul(e, step, integer(e, DEPTH)), behind);
+  ir below = int_mul(e, int_rem_n(e, matrix, 2), eight),
+     behind = int_mul(e, int_div_n(e, matrix, 2), eight);
+  ir depth = int_add(e, int_mul_n(e, step, DEPTH), behind);
   row = int_add(e, row, below);
   if (p->g.along) row = int_add(e, row, line);
   if (!p->g.along) depth = int_add(e, depth, line);
@@ -84,7 +84,7 @@ static ir pair_of_matrix(lower *l, const matrix_product *p, const place_in_loops
   for (int i = 0; i < 2; i++) {
     place_in_loops place = *at;
     gpu_matrix_go(l, &p->rows, p->rows_in_line, row, &place);
-    gpu_matrix_go(l, &p->depth, p->depth_in_line, int_add(e, depth, integer(e, i)), &place);
+    gpu_matrix_go(l, &p->depth, p->depth_in_line, int_add_n(e, depth, i), &place);
     x[i] = view_load(l, &p->o->first.b, &place, p->o->first.b_axes);
   }
   return gpu_call(e, GPU_CVT_BF16X2, x, 2);
@@ -94,10 +94,10 @@ static ir pair_of_matrix(lower *l, const matrix_product *p, const place_in_loops
 static void load_numbers(lower *l, const matrix_product *p, const warp_share *s,
                          const place_in_loops *at, ir row, ir step, ir a[4]) {
   emitter *e = l->e;
-  ir first = int_add(e, int_mul(e, step, integer(e, DEPTH)), int_mul(e, s->pair, integer(e, 2)));
+  ir first = int_add(e, int_mul_n(e, step, DEPTH), int_mul_n(e, s->pair, 2));
   for (int r = 0; r < 4; r++) {
-    ir own = int_add(e, int_add(e, row, s->group), integer(e, r % 2 * 8));
-    a[r] = pair_of_matrix(l, p, at, own, int_add(e, first, integer(e, r / 2 * 8)));
+    ir own = int_add_n(e, int_add(e, row, s->group), r % 2 * 8);
+    a[r] = pair_of_matrix(l, p, at, own, int_add_n(e, first, r / 2 * 8));
   }
 }
 
@@ -107,8 +107,8 @@ void gpu_matrix_load(lower *l, const matrix_product *p, const place_in_loops *at
   ir *slots = ARENA_ARRAY(e->a, ir, 4 * s.tiles * s.steps), a[4];
   for (int i = 0; i < 4 * s.tiles * s.steps; i++) {
     int64_t tile = i / 4 / s.steps, step = i / 4 % s.steps, r = i % 4;
-    ir row = int_add(e, s.first_row, integer(e, tile * ROWS));
-    if (!r) load_numbers(l, p, &s, at, row, int_add(e, s.first_step, integer(e, step)), a);
+    ir row = int_add_n(e, s.first_row, tile * ROWS);
+    if (!r) load_numbers(l, p, &s, at, row, int_add_n(e, s.first_step, step), a);
     slots[i] = stack_slot(e, e->i32, "matrix");
     LLVMBuildStore(e->b, a[r], slots[i]);
   }
@@ -121,7 +121,7 @@ static void load_tile(lower *l, const matrix_product *p, const warp_share *s,
   int64_t step;
   const ir *slots = l->matrices[p->nest - l->p->nests.items];
   if (!slots || !int_known(where.step, &step)) {
-    ir row = int_add(e, where.row, integer(e, where.tile * ROWS)),
+    ir row = int_add_n(e, where.row, where.tile * ROWS),
        at_step = int_add(e, s->first_step, where.step);
     if (gpu_in_shared_memory(p->o->first.b.base))
       load_matrix(l, p, at, row, at_step, a);
@@ -145,7 +145,7 @@ static void load_pair(lower *l, const matrix_product *p, const place_in_loops *a
   gpu_matrix_go_to(l, &p->depth, depth, &place);
   if (!gpu_has_pairs(l, &f->a, last)) {
     x[0] = view_load(l, &f->a, &place, f->a_axes);
-    gpu_matrix_go_to(l, &p->depth, int_add(e, depth, integer(e, 1)), &place);
+    gpu_matrix_go_to(l, &p->depth, int_add_n(e, depth, 1), &place);
     x[1] = view_load(l, &f->a, &place, f->a_axes);
     return;
   }
@@ -168,12 +168,12 @@ static void load_vectors(lower *l, const matrix_product *p, const warp_share *s,
   emitter *e = l->e;
   place_in_loops place = *at;
   int axis = p->g.vector_axis;
-  ir vector = int_rem(e, int_div(e, s->group, integer(e, PARTS)), integer(e, p->vectors));
+  ir vector = int_rem_n(e, int_div_n(e, s->group, PARTS), p->vectors);
   if (p->vectors > 1) place.index[axis] = int_add(e, place.index[axis], vector);
-  ir depth = int_add(e, int_mul(e, step, integer(e, DEPTH)), int_mul(e, s->pair, integer(e, 2)));
+  ir depth = int_add(e, int_mul_n(e, step, DEPTH), int_mul_n(e, s->pair, 2));
   for (int half = 0; half < 2; half++) {
     ir x[2];
-    load_pair(l, p, &place, int_add(e, depth, integer(e, half * 8)), x);
+    load_pair(l, p, &place, int_add_n(e, depth, half * 8), x);
     for (int i = 0; i < 2; i++) {
       ir first = LLVMBuildAnd(e->b, LLVMBuildBitCast(e->b, x[i], e->i32, ""), s->taken, "");
       x[i] = real_sub(e, x[i], LLVMBuildBitCast(e->b, first, e->real, ""));
@@ -239,13 +239,13 @@ static void end_rows(lower *l, const matrix_product *p, const warp_share *s,
   int others = LANES_OF_ROW / p->vectors;
   ir vectors = integer(e, p->vectors), vector = int_rem(e, s->pair, vectors),
      own = int_div(e, s->pair, vectors);
-  ir maker = int_add(e, int_mul(e, s->group, integer(e, LANES_OF_ROW)), vector), sum = x[first];
+  ir maker = int_add(e, int_mul_n(e, s->group, LANES_OF_ROW), vector), sum = x[first];
   for (int i = 0; others > 1 && i < others && first + i < count; i++) {
     ir here = gpu_call(e, GPU_SHFL_IDX_F32, (ir[]){x[first + i], maker}, 2);
     sum = i ? choose(e, int_compare(e, LLVMIntEQ, own, integer(e, i)), here, sum) : here;
   }
-  ir number = int_add(e, own, integer(e, first));
-  row = int_add(e, row, int_add(e, int_mul(e, number, integer(e, ROWS / 2)), s->group));
+  ir number = int_add_n(e, own, first);
+  row = int_add(e, row, int_add(e, int_mul_n(e, number, ROWS / 2), s->group));
   emit_branch branch = {0};
   if (first + others > count)
     branch = branch_begin(e, int_compare(e, LLVMIntSLT, number, integer(e, count)));
@@ -274,8 +274,7 @@ void gpu_matrix_mma(lower *l, const matrix_product *p, const place_in_loops *at)
     block_of_rows(l, p, &s, at, s.first_row);
   } else {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, s.all_tiles / s.tiles), 1, "rows");
-    block_of_rows(l, p, &s, at,
-                  int_add(e, s.first_row, int_mul(e, loop.index, integer(e, s.tiles * ROWS))));
+    block_of_rows(l, p, &s, at, int_add(e, s.first_row, int_mul_n(e, loop.index, s.tiles * ROWS)));
     loop_end(e, &loop);
   }
   if (p->g.splits > 1) gpu_matrix_add_up(l, p, at);

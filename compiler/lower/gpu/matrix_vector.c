@@ -91,11 +91,11 @@ static ir load_vector(lower *l, const matrix_product *p, const place_in_loops *a
 // place of the first one.
 static ir column_of(lower *l, const matrix_product *p, ir first, int n) {
   emitter *e = l->e;
-  if (!p->g.fours_apart) return int_add(e, first, integer(e, n));
+  if (!p->g.fours_apart) return int_add_n(e, first, n);
   ir all = integer(e, 2 * PLAN_FOURS_APART), two = integer(e, 2);
   ir block = int_mul(e, int_div(e, first, all), all),
      four = int_div(e, int_rem(e, first, all), two);
-  return int_add(e, int_add(e, block, four), integer(e, n / FOUR * PLAN_FOURS_APART + n % FOUR));
+  return int_add_n(e, int_add(e, block, four), n / FOUR * PLAN_FOURS_APART + n % FOUR);
 }
 
 // The elements that belong to what a thread loads of a row at this place.
@@ -192,17 +192,17 @@ static void add_up_lanes(lower *l, shared_sums *s, ir *sums) {
       continue;
     }
     count /= 2;
-    ir bit = int_rem(e, int_div(e, lane, integer(e, mask)), integer(e, 2));
+    ir bit = int_rem_n(e, int_div_n(e, lane, mask), 2);
     ir upper = int_compare(e, LLVMIntNE, bit, integer(e, 0));
     for (int i = 0; i < count; i++) {
       ir own = choose(e, upper, sums[i + count], sums[i]),
          other = choose(e, upper, sums[i], sums[i + count]);
       sums[i] = real_add(e, own, gpu_from_lane(l->e, GPU_SHFL_BFLY_F32, other, mask));
     }
-    s->first = int_add(e, s->first, int_mul(e, bit, integer(e, count)));
+    s->first = int_add(e, s->first, int_mul_n(e, bit, count));
   }
   s->count = count;
-  ir number = int_rem(e, int_div(e, lane, integer(e, s->least)), integer(e, alike / s->least));
+  ir number = int_rem_n(e, int_div_n(e, lane, s->least), alike / s->least);
   s->here = int_compare(e, LLVMIntEQ, number, integer(e, 0));
 }
 
@@ -211,17 +211,16 @@ static void add_up_lanes(lower *l, shared_sums *s, ir *sums) {
 // of bits.
 static ir first_row_of(lower *l, const rounds *r, ir first_round) {
   emitter *e = l->e;
-  ir own = int_div(e, gpu_lane(l), integer(e, r->lanes)),
-     of_warp = int_mul(e, gpu_warp(l), integer(e, r->side * r->together));
-  return int_add(e, int_mul(e, first_round, integer(e, r->at_once)), int_add(e, of_warp, own));
+  ir own = int_div_n(e, gpu_lane(l), r->lanes),
+     of_warp = int_mul_n(e, gpu_warp(l), r->side * r->together);
+  return int_add(e, int_mul_n(e, first_round, r->at_once), int_add(e, of_warp, own));
 }
 
 static ir round_row(lower *l, const rounds *r, ir first, ir round) {
   emitter *e = l->e;
   ir together = integer(e, r->together),
-     beyond = int_mul(e, int_div(e, round, together), integer(e, r->at_once * r->together));
-  return int_add(e, first,
-                 int_add(e, beyond, int_mul(e, int_rem(e, round, together), integer(e, r->side))));
+     beyond = int_mul_n(e, int_div(e, round, together), r->at_once * r->together);
+  return int_add(e, first, int_add(e, beyond, int_mul_n(e, int_rem(e, round, together), r->side)));
 }
 
 // Adds one load of a row to the sums of all vectors.
@@ -240,9 +239,9 @@ static void add_vector_piece(lower *l, const matrix_product *p, const rounds *r,
   emitter *e = l->e;
   ir x[MOST_VECTORS];
   place_in_loops place = *at;
-  gpu_matrix_go_to(l, &p->depth, int_mul(e, piece, integer(e, p->g.width)), &place);
+  gpu_matrix_go_to(l, &p->depth, int_mul_n(e, piece, p->g.width), &place);
   for (int c = 0; c < p->vectors; c++) x[c] = load_vector_of_row(l, p, &place, c);
-  gpu_matrix_go(l, &p->depth, p->depth_in_line, int_mul(e, piece, integer(e, p->g.width)), &place);
+  gpu_matrix_go(l, &p->depth, p->depth_in_line, int_mul_n(e, piece, p->g.width), &place);
   for (int i = 0; i < r->batch; i++) {
     gpu_matrix_go(l, &p->rows, p->rows_in_line, rows[i], &place);
     add_to_vectors(l, p, matrix_at(l, p, &place), x, &slots[i * p->vectors]);
@@ -257,7 +256,7 @@ static ir sum_of_slot(lower *l, const matrix_product *p, ir slot) {
 static void rounds_at_once(lower *l, const matrix_product *p, const rounds *r,
                            const place_in_loops *at, ir first_round) {
   emitter *e = l->e;
-  ir of_row = int_rem(e, gpu_lane(l), integer(e, r->lanes));
+  ir of_row = int_rem_n(e, gpu_lane(l), r->lanes);
   ir first_row = first_row_of(l, r, first_round), end = integer(e, p->row_count);
   ir rows[MOST_ROUNDS], slots[MOST_SUMS], sums[MOST_SUMS];
   bool whole = p->row_count % (r->at_once * r->batch) == 0;
@@ -268,8 +267,8 @@ static void rounds_at_once(lower *l, const matrix_product *p, const rounds *r,
     for (int c = 0; c < p->vectors; c++) slots[i * p->vectors + c] = open_sum(l, p);
   }
   emit_loop turns = loop_begin(e, integer(e, 0), integer(e, r->turns), 1, "turn");
-  add_vector_piece(l, p, r, at, int_add(e, int_mul(e, turns.index, integer(e, r->lanes)), of_row),
-                   rows, slots);
+  add_vector_piece(l, p, r, at, int_add(e, int_mul_n(e, turns.index, r->lanes), of_row), rows,
+                   slots);
   loop_end(e, &turns);
   int made = r->batch * p->vectors;
   for (int i = 0; i < r->sums; i++)
@@ -278,7 +277,7 @@ static void rounds_at_once(lower *l, const matrix_product *p, const rounds *r,
   add_up_lanes(l, &left, sums);
   ir vectors = integer(e, p->vectors);
   for (int i = 0; i < left.count; i++) {
-    ir number = int_add(e, left.first, integer(e, i));
+    ir number = int_add_n(e, left.first, i);
     ir row = round_row(l, r, first_row, int_div(e, number, vectors));
     ir here =
         whole ? left.here : LLVMBuildAnd(e->b, left.here, int_compare(e, LLVMIntSLT, row, end), "");
@@ -303,16 +302,15 @@ static void along_rows(lower *l, const matrix_product *p, const place_in_loops *
 static ir column_in_piece(lower *l, const matrix_product *p, ir piece, ir number) {
   emitter *e = l->e;
   if (!p->g.fours_apart) return int_add(e, piece, number);
-  ir four = integer(e, FOUR),
-     apart = int_mul(e, int_div(e, number, four), integer(e, PLAN_FOURS_APART));
+  ir four = integer(e, FOUR), apart = int_mul_n(e, int_div(e, number, four), PLAN_FOURS_APART);
   return int_add(e, column_of(l, p, piece, 0), int_add(e, apart, int_rem(e, number, four)));
 }
 
 ir gpu_matrix_partial_sum(lower *l, const matrix_product *p, ir split, ir row, ir vector) {
   emitter *e = l->e;
-  ir line = int_add(e, int_mul(e, split, integer(e, p->vectors)), vector);
+  ir line = int_add(e, int_mul_n(e, split, p->vectors), vector);
   return element(e, e->real, p->partial_sums.base,
-                 int_add(e, int_mul(e, line, integer(e, p->row_count)), row));
+                 int_add(e, int_mul_n(e, line, p->row_count), row));
 }
 
 static void add_matrix_row(lower *l, const matrix_product *p, const place_in_loops *at, const ir *x,
@@ -337,7 +335,7 @@ static void add_matrix_rows(lower *l, const matrix_product *p, const place_in_lo
   gpu_matrix_go(l, &p->depth, p->depth_in_line, first, &place);
   ir index = place.index[last];
   for (int n = 0; n < count; n++) {
-    place.index[last] = int_add(e, index, integer(e, n));
+    place.index[last] = int_add_n(e, index, n);
     for (int c = 0; c < p->vectors; c++) own[c] = lane_of(e, x[c], n);
     add_matrix_row(l, p, &place, own, slots);
   }
@@ -376,8 +374,7 @@ static void sums_of_split(lower *l, const matrix_product *p, const place_in_loop
     int rows = consecutive_rows(l, p);
     emit_groups groups = groups_begin(e, begin, end, p->g.splits * rows, unrolled_rows(p, rows),
                                       (group_names){"turns", "turn"});
-    add_matrix_rows(l, p, at, int_add(e, groups.index, int_mul(e, split, integer(e, rows))), rows,
-                    slots);
+    add_matrix_rows(l, p, at, int_add(e, groups.index, int_mul_n(e, split, rows)), rows, slots);
     groups_end(e, &groups);
   }
   for (int c = 0; c < p->vectors; c++) sums[c] = load_real(e, slots[c], p->lanes);
@@ -392,8 +389,7 @@ static void store_partial_sums(lower *l, const matrix_product *p, ir split, ir r
   for (int i = 0; i < count && count > 1; i++)
     all = LLVMBuildInsertElement(e->b, all, sums[i], integer(e, i), "");
   ir store = LLVMBuildStore(
-      e->b, all,
-      gpu_matrix_partial_sum(l, p, int_div(e, split, integer(e, p->g.in_warp)), row, vector));
+      e->b, all, gpu_matrix_partial_sum(l, p, int_div_n(e, split, p->g.in_warp), row, vector));
   LLVMSetAlignment(store, (unsigned)(4 * count));
 }
 
@@ -405,7 +401,7 @@ static void end_piece(lower *l, const matrix_product *p, const place_in_loops *a
   int run = left->count < p->g.width ? left->count : p->g.width;
   if (run > FOUR) run = FOUR;
   for (int n = 0; n < left->count; n += run) {
-    ir number = int_add(e, left->first, integer(e, n)), width = integer(e, p->g.width);
+    ir number = int_add_n(e, left->first, n), width = integer(e, p->g.width);
     ir vector = int_div(e, number, width),
        first = column_in_piece(l, p, row, int_rem(e, number, width));
     if (p->g.splits / p->g.in_warp > 1) {
@@ -413,15 +409,15 @@ static void end_piece(lower *l, const matrix_product *p, const place_in_loops *a
       continue;
     }
     for (int i = 0; i < run; i++)
-      gpu_matrix_finish(l, p, at, int_add(e, first, integer(e, i)), vector, sums[n + i]);
+      gpu_matrix_finish(l, p, at, int_add_n(e, first, i), vector, sums[n + i]);
   }
 }
 
 static void one_piece(lower *l, const matrix_product *p, const place_in_loops *at, ir index) {
   emitter *e = l->e;
   int64_t pieces = p->row_count / p->g.width;
-  ir split = int_div(e, index, integer(e, pieces)), row = int_rem(e, index, integer(e, pieces));
-  row = int_mul(e, row, integer(e, p->g.width));
+  ir split = int_div_n(e, index, pieces), row = int_rem_n(e, index, pieces);
+  row = int_mul_n(e, row, p->g.width);
   place_in_loops place = *at;
   gpu_matrix_go(l, &p->rows, p->rows_in_line, row, &place);
   ir all[MOST_VECTORS], sums[MOST_VECTORS * MOST_WIDTH];
@@ -460,7 +456,7 @@ static void across_rows(lower *l, const matrix_product *p, const place_in_loops 
   emitter *e = l->e;
   int64_t all = p->row_count / p->g.width * p->g.splits;
   if (all == l->team->threads) {
-    one_piece(l, p, at, int_rem(e, l->team->thread, integer(e, all)));
+    one_piece(l, p, at, int_rem_n(e, l->team->thread, all));
   } else {
     emit_loop loop = loop_begin(e, l->team->thread, integer(e, all), l->team->threads, "piece");
     one_piece(l, p, at, loop.index);
@@ -483,7 +479,7 @@ static void around_vectors(lower *l, const matrix_product *p, const loop_axes *a
   int axis = p->g.vector_axis;
   if (axis >= 0) {
     ir blocks = integer(e, known_size(l, axis) / p->vectors);
-    at->index[axis] = int_mul(e, int_rem(e, number, blocks), integer(e, p->vectors));
+    at->index[axis] = int_mul_n(e, int_rem(e, number, blocks), p->vectors);
     number = int_div(e, number, blocks);
   }
   gpu_matrix_go_to(l, around, number, at);

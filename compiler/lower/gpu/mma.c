@@ -83,10 +83,10 @@ static void depth_range(lower *l, const mma *p, ir *begin, ir *end) {
   *end = integer(e, known_size(l, dot->k));
   ir columns = integer(e, p->depth);
   if (is_causal(l, dot->a, dot->i, dot->k))
-    *end = int_min(e, *end, gpu_mma_plus(l, p->first_row, TILE_ROWS));
+    *end = int_min(e, *end, int_add_n(l->e, p->first_row, TILE_ROWS));
   if (is_causal(l, dot->a, dot->k, dot->i)) *begin = p->first_row;
   if (is_causal(l, dot->b, dot->j, dot->k))
-    *end = int_min(e, *end, gpu_mma_plus(l, p->first_column, p->tiles * TILE_COLUMNS));
+    *end = int_min(e, *end, int_add_n(l->e, p->first_column, p->tiles * TILE_COLUMNS));
   if (is_causal(l, dot->b, dot->k, dot->j))
     *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
 }
@@ -222,9 +222,9 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
   for (int tile = 0; tile < p->tiles; tile++) {
     for (int r = 0; r < 4; r += step) {
       place_in_loops where = *at;
-      ir row = gpu_mma_plus(l, int_add(e, p->first_row, p->group), r / 2 * 8);
-      ir column = gpu_mma_plus(l, p->first_column, tile * TILE_COLUMNS + r % 2);
-      column = int_add(e, column, int_mul(e, p->pair, integer(e, 2)));
+      ir row = int_add_n(l->e, int_add(e, p->first_row, p->group), r / 2 * 8);
+      ir column = int_add_n(l->e, p->first_column, tile * TILE_COLUMNS + r % 2);
+      column = int_add(e, column, int_mul_n(e, p->pair, 2));
       where.index[dot->i] = row;
       where.index[dot->j] = column;
       where.vector_axis = step == 2 ? dot->j : -1;
@@ -265,10 +265,10 @@ static void both_products(lower *l, mma *p, place_in_loops *at) {
 
 static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
   emitter *e = l->e;
-  p->first_row = int_mul(e, i, integer(e, TILE_ROWS));
+  p->first_row = int_mul_n(e, i, TILE_ROWS);
   ir four = integer(e, GPU_GROUP_WARPS);
-  p->group_row = int_mul(e, int_div(e, i, four), integer(e, GPU_GROUP_WARPS * TILE_ROWS));
-  p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
+  p->group_row = int_mul_n(e, int_div(e, i, four), GPU_GROUP_WARPS * TILE_ROWS);
+  p->first_column = int_mul_n(e, j, p->tiles * TILE_COLUMNS);
   const register_accumulators *kept = p->operands->kept;
   if (kept) memcpy(p->sums, kept->slots + p->first_tile, (size_t)kept->tiles * sizeof *kept->slots);
   if (!kept) open_mma_sums(l, p->sums, p->tiles);
@@ -304,13 +304,13 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   if (operands->kept) p.tiles = operands->kept->tiles;
   int64_t columns = blocks_up(tiles, p.tiles);
   p.lane = gpu_lane(l);
-  p.group = int_div(e, p.lane, integer(e, 4));
-  p.pair = int_rem(e, p.lane, integer(e, 4));
+  p.group = int_div_n(e, p.lane, 4);
+  p.pair = int_rem_n(e, p.lane, 4);
   ir warp = gpu_warp(l);
   // every warp has as many blocks
   for (int block = 0; operands->kept && block < operands->kept->blocks; block++) {
     p.first_tile = block * p.tiles;
-    ir index = int_add(e, warp, integer(e, block * warps));
+    ir index = int_add_n(e, warp, block * warps);
     mma_block(l, &p, index, rows, columns, &around);
   }
   if (operands->kept) return;

@@ -41,8 +41,7 @@ void gpu_mma_take(lower *l, mma *p, const gpu_factors *factors);
 void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]);
 void gpu_mma_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]);
 bool gpu_mma_is_tf32(const mma *p);
-// x + n; whether an index lies inside of the axis.
-ir gpu_mma_plus(lower *l, ir x, int64_t n);
+// Does an index lie inside of the axis?
 ir gpu_mma_below(lower *l, ir index, int axis);
 
 // row_sums.c: sums over the columns of a product. Opened before, stored after the columns of a

@@ -7,8 +7,6 @@
 
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS };
 
-ir gpu_mma_plus(lower *l, ir x, int64_t n) { return n ? int_add(l->e, x, integer(l->e, n)) : x; }
-
 ir gpu_mma_below(lower *l, ir index, int axis) {
   return int_compare(l->e, LLVMIntSLT, index, integer(l->e, known_size(l, axis)));
 }
@@ -124,7 +122,7 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
     return packed(l, p, LLVMBuildExtractElement(e->b, both, integer(e, 0), ""),
                   LLVMBuildExtractElement(e->b, both, integer(e, 1), ""));
   }
-  ir next = gpu_mma_plus(l, k, 1);
+  ir next = int_add_n(l->e, k, 1);
   if (has_bits(p, o)) {
     ir low = element_bits(l, p, o, at, line, k), high = element_bits(l, p, o, at, line, next);
     return LLVMBuildOr(e->b, low, LLVMBuildShl(e->b, high, LLVMConstInt(e->i32, 16, 0), ""), "");
@@ -139,10 +137,10 @@ static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_
                       ir line, ir k, int half) {
   emitter *e = l->e;
   if (!gpu_mma_is_tf32(p)) {
-    ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
-    return pair_at(l, p, o, at, line, gpu_mma_plus(l, depth, half * 8));
+    ir depth = int_add(e, k, int_mul_n(e, p->pair, 2));
+    return pair_at(l, p, o, at, line, int_add_n(l->e, depth, half * 8));
   }
-  ir x = mma_operand_number(l, p, o, at, line, gpu_mma_plus(l, int_add(e, k, p->pair), half * 4));
+  ir x = mma_operand_number(l, p, o, at, line, int_add_n(l->e, int_add(e, k, p->pair), half * 4));
   return LLVMBuildBitCast(e->b, x, e->i32, "");
 }
 
@@ -153,10 +151,10 @@ static void load_matrices(lower *l, const mma *p, const mma_operand *o, const pl
                           ir line, ir k, ir *out) {
   emitter *e = l->e;
   bool a = o == &p->a, transposed = o->way == BY_MATRIX_TRANSPOSED;
-  ir row = int_rem(e, p->lane, integer(e, 8)), matrix = int_div(e, p->lane, integer(e, 8));
-  ir second = a ? int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, 8)) : NULL;
+  ir row = int_rem_n(e, p->lane, 8), matrix = int_div_n(e, p->lane, 8);
+  ir second = a ? int_mul_n(e, int_rem_n(e, matrix, 2), 8) : NULL;
   ir half = (a ? int_div : int_rem)(e, matrix, integer(e, 2));
-  ir later = int_mul(e, half, integer(e, p->depth / 2));
+  ir later = int_mul_n(e, half, p->depth / 2);
   place_in_loops where = *at;
   if (a) line = int_add(e, line, second);
   ir depth = int_add(e, k, later);
@@ -174,7 +172,7 @@ void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]
   if (p->a.way == BY_ELEMENTS) {
     ir row = int_add(e, p->first_row, p->group);
     for (int r = 0; r < 4; r++)
-      out[r] = register_at(l, p, &p->a, at, gpu_mma_plus(l, row, r % 2 * 8), k, r / 2);
+      out[r] = register_at(l, p, &p->a, at, int_add_n(l->e, row, r % 2 * 8), k, r / 2);
   } else {
     load_matrices(l, p, &p->a, at, p->first_row, k, out);
   }
@@ -184,7 +182,7 @@ void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]
 
 void gpu_mma_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]) {
   emitter *e = l->e;
-  ir column = gpu_mma_plus(l, p->first_column, tile * TILE_COLUMNS);
+  ir column = int_add_n(l->e, p->first_column, tile * TILE_COLUMNS);
   if (p->b.way != BY_ELEMENTS) {
     // columns beyond the last are not stored; memory behind the matrix may be written at the same
     // time, so the last ones are read instead

@@ -9,13 +9,13 @@ team gpu_team_of_nest(const lower *l, int begin) {
   if (!own.shares) return own;
   int warps = own.threads / GPU_WARP_LANES, other = begin ? warps - begin : 0;
   own.thread = gpu_call(e, GPU_OPAQUE, &own.thread, 1);
-  if (other) own.thread = int_add(e, own.thread, integer(e, (int64_t)other * GPU_WARP_LANES));
-  own.thread = int_rem(e, own.thread, integer(e, own.threads));
+  if (other) own.thread = int_add_n(e, own.thread, (int64_t)other * GPU_WARP_LANES);
+  own.thread = int_rem_n(e, own.thread, own.threads);
   int64_t known;
   if (!own.warp || int_known(own.warp, &known)) return own;
   own.warp = gpu_call(e, GPU_OPAQUE, &own.warp, 1);
-  if (other) own.warp = int_add(e, own.warp, integer(e, other));
-  own.warp = int_rem(e, own.warp, integer(e, warps));
+  if (other) own.warp = int_add_n(e, own.warp, other);
+  own.warp = int_rem_n(e, own.warp, warps);
   return own;
 }
 
@@ -57,7 +57,7 @@ ir gpu_unknown_zero(const lower *l) {
 // thread / 32, taken from lane 0: only that tells ptxas that it is the same in all lanes.
 ir gpu_warp_of_block(emitter *e, ir thread, int threads) {
   if (threads == GPU_WARP_LANES) return LLVMConstInt(e->i32, 0, 0);
-  ir own = int_div(e, thread, integer(e, GPU_WARP_LANES));
+  ir own = int_div_n(e, thread, GPU_WARP_LANES);
   ir args[] = {LLVMBuildBitCast(e->b, own, e->real, ""), LLVMConstInt(e->i32, 0, 0)};
   return LLVMBuildBitCast(e->b, gpu_call(e, GPU_SHFL_IDX_F32, args, 2), e->i32, "");
 }
@@ -73,10 +73,7 @@ ir gpu_across_lanes(emitter *e, tile_op op, ir x, int most, int least) {
 }
 
 ir gpu_warp(const lower *l) {
-  return l->team->warp ? l->team->warp
-                       : int_div(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));
+  return l->team->warp ? l->team->warp : int_div_n(l->e, l->team->thread, GPU_WARP_LANES);
 }
 
-ir gpu_lane(const lower *l) {
-  return int_rem(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));
-}
+ir gpu_lane(const lower *l) { return int_rem_n(l->e, l->team->thread, GPU_WARP_LANES); }

@@ -71,9 +71,8 @@ typedef struct sharing_lanes {
 // plan_far_row, of a number in the code.
 static ir far_row(emitter *e, ir row) {
   ir two = integer(e, 2), half = int_div(e, row, two), quarter = int_div(e, half, two);
-  ir first = int_mul(e, int_rem(e, row, two), integer(e, 4)),
-     second = int_mul(e, int_rem(e, half, two), two);
-  ir others = int_mul(e, int_div(e, quarter, two), integer(e, PLAN_FAR_ROWS));
+  ir first = int_mul_n(e, int_rem(e, row, two), 4), second = int_mul(e, int_rem(e, half, two), two);
+  ir others = int_mul_n(e, int_div(e, quarter, two), PLAN_FAR_ROWS);
   return int_add(e, int_add(e, others, first), int_add(e, second, int_rem(e, quarter, two)));
 }
 
@@ -89,8 +88,7 @@ static sharing_lanes point_lanes(lower *l, point_nest *n) {
   s.row = t->far ? far_row(e, s.lane) : s.lane;
   ir beside = t->apart ? int_rem(e, lane, side) : int_div(e, lane, lanes);
   s.group = s.side == 1 ? gpu_warp(l) : int_add(e, int_mul(e, gpu_warp(l), side), beside);
-  if (t->orders > 1)
-    s.order = int_mul(e, int_rem(e, s.group, integer(e, t->orders)), integer(e, t->lanes));
+  if (t->orders > 1) s.order = int_mul_n(e, int_rem_n(e, s.group, t->orders), t->lanes);
   int64_t points = gpu_point_count(l, &n->outer) / (n->vector_reduced ? 1 : t->width);
   s.uneven = points % s.side;
   return s;

@@ -61,8 +61,7 @@ static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, 
   for (int other = 0; axes && other < l->p->program->axes.count; other++)
     if (axis_in(axes, other)) axis = other;
   if (axes) end = l->axis_size[axis];
-  if (!axes && p->range == RANGE_TO_ROW)
-    end = int_min(e, end, int_add(e, s->i[p->rows - 1], integer(e, 1)));
+  if (!axes && p->range == RANGE_TO_ROW) end = int_min(e, end, int_add_n(e, s->i[p->rows - 1], 1));
   if (!axes && p->range == RANGE_FROM_ROW) begin = s->i[0];
   emit_loop loop = loop_begin(e, begin, end, 1, "k");
   at->index[axis] = loop.index;
@@ -104,14 +103,13 @@ static void product_block(lower *l, gpu_product *p, ir index, const loop_axes *a
   int64_t rows = known_size(l, p->nest->dot.i) / p->rows;
   place_in_loops at = l->outside;
   sums s;
-  ir j = int_rem(e, index, integer(e, columns));
-  ir rest = int_div(e, index, integer(e, columns));
-  ir i = int_rem(e, rest, integer(e, rows));
-  rest = int_div(e, rest, integer(e, rows));
+  ir j = int_rem_n(e, index, columns);
+  ir rest = int_div_n(e, index, columns);
+  ir i = int_rem_n(e, rest, rows);
+  rest = int_div_n(e, rest, rows);
   gpu_go_to_point(l, around, rest, &at);
-  for (int r = 0; r < p->rows; r++)
-    s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));
-  for (int c = 0; c < p->columns; c++) s.j[c] = int_add(e, j, integer(e, c * columns));
+  for (int r = 0; r < p->rows; r++) s.i[r] = int_add_n(e, int_mul_n(e, i, p->rows), r);
+  for (int c = 0; c < p->columns; c++) s.j[c] = int_add_n(e, j, c * columns);
   start_block(l, &at, p, &s);
   summed_loops(l, &at, p, &s, p->o->first.summed);
   store_product_block(l, &at, p, &s);

@@ -33,13 +33,12 @@ typedef struct first_pair {
 static first_pair first_of_block(lower *l, const register_accumulators *k, ir index) {
   emitter *e = l->e;
   int64_t width = k->tiles * GPU_TILE_COLUMNS, columns = known_size(l, k->j) / width;
-  ir lane = int_rem(e, l->team->thread, integer(e, GPU_WARP_LANES)), row, column;
+  ir lane = int_rem_n(e, l->team->thread, GPU_WARP_LANES), row, column;
   gpu_block_at(l, (gpu_blocks){known_size(l, k->i) / GPU_TILE_ROWS, columns}, index, &row, &column);
-  row = int_mul(e, row, integer(e, GPU_TILE_ROWS));
-  column = int_mul(e, column, integer(e, width));
-  return (first_pair){
-      int_add(e, row, int_div(e, lane, integer(e, 4))),
-      int_add(e, column, int_mul(e, int_rem(e, lane, integer(e, 4)), integer(e, 2)))};
+  row = int_mul_n(e, row, GPU_TILE_ROWS);
+  column = int_mul_n(e, column, width);
+  return (first_pair){int_add(e, row, int_div_n(e, lane, 4)),
+                      int_add(e, column, int_mul_n(e, int_rem_n(e, lane, 4), 2))};
 }
 
 // Calls `body` at all pairs of a block, whose tiles begin at number `first`.
@@ -51,8 +50,8 @@ static void pairs_of_block(lower *l, const register_accumulators *k, first_pair 
   at.lanes = 2;
   for (int tile = 0; tile < k->tiles; tile++) {
     for (int half = 0; half < 2; half++) {
-      at.index[k->i] = int_add(e, from.row, integer(e, half * GPU_TILE_ROWS / 2));
-      at.index[k->j] = int_add(e, from.column, integer(e, tile * GPU_TILE_COLUMNS));
+      at.index[k->i] = int_add_n(e, from.row, half * GPU_TILE_ROWS / 2);
+      at.index[k->j] = int_add_n(e, from.column, tile * GPU_TILE_COLUMNS);
       body(l, &at, &k->slots[first + tile][2 * half], data);
     }
   }
@@ -81,7 +80,7 @@ static void each_block(lower *l, const register_accumulators *k, block_function 
   l->team = &own;
   ir warp = gpu_warp(l);
   for (int block = 0; block < k->blocks; block++) {
-    ir index = int_add(e, warp, integer(e, block * own.threads / GPU_WARP_LANES));
+    ir index = int_add_n(e, warp, block * own.threads / GPU_WARP_LANES);
     of_block(l, k, first_of_block(l, k, index), block * k->tiles, body, data);
   }
   l->team = before;

@@ -41,7 +41,7 @@ static view sums_of_warp(lower *l, int buffer, int64_t warps, ir warp) {
   emitter *e = l->e;
   view v = lower_buffer(l, buffer);
   int64_t numbers = l->p->buffers.items[buffer].numbers.factor / warps;
-  v.base = element(e, e->real, v.base, int_mul(e, warp, integer(e, numbers)));
+  v.base = element(e, e->real, v.base, int_mul_n(e, warp, numbers));
   return v;
 }
 
@@ -73,7 +73,7 @@ void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_
   }
   place_in_loops where = *at;
   ir row = int_add(e, p->first_row, p->group);
-  row = where.index[dot->i] = int_add(e, row, int_mul(e, p->pair, integer(e, HALF_ROWS)));
+  row = where.index[dot->i] = int_add(e, row, int_mul_n(e, p->pair, HALF_ROWS));
   where = gpu_place_made(l, &where, p->nest);
   ir stores = int_compare(e, LLVMIntSLT, p->pair, integer(e, 2)),
      end = integer(e, known_size(l, dot->i));

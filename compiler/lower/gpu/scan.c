@@ -19,8 +19,8 @@ gpu_column gpu_column_of(lower *l, const loop_axes *columns, int lanes) {
   gpu_column c = {
       .lanes = lanes, .side = GPU_WARP_LANES / lanes, .at = lower_start_place(l, false)};
   ir warp = gpu_warp(l), lane = gpu_lane(l);
-  c.lane = int_div(e, lane, integer(e, c.side));
-  ir rest = int_add(e, int_mul(e, warp, integer(e, c.side)), int_rem(e, lane, integer(e, c.side)));
+  c.lane = int_div_n(e, lane, c.side);
+  ir rest = int_add(e, int_mul_n(e, warp, c.side), int_rem_n(e, lane, c.side));
   int64_t count = gpu_point_count(l, columns);
   if (count * lanes < l->team->threads) {
     c.inside = int_compare(e, LLVMIntSLT, rest, integer(e, count));
@@ -102,8 +102,7 @@ static ir fold_rows(lower *l, const lane_rows *r, ir start, row_function *body) 
   place_in_loops at = r->column->at;
   ir sum = real_slot(e, start, "sum");
   if (r->count <= MOST_KEPT) {
-    for (int i = 0; i < r->count; i++)
-      body(l, r, &at, int_add(e, r->first, integer(e, i)), r->kept[i], sum);
+    for (int i = 0; i < r->count; i++) body(l, r, &at, int_add_n(e, r->first, i), r->kept[i], sum);
   } else {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, r->count), 1, "row");
     ir i = int_add(e, r->first, int_below(e, loop.index, r->count));
@@ -124,11 +123,11 @@ static bool lower_shared_scan(lower *l, const plan_nest *nest) {
   emitter *e = l->e;
   gpu_column c = gpu_column_of(l, &columns, lanes);
   lane_rows r = {.id = id, .column = &c, .count = known_size(l, t) / lanes};
-  r.first = int_mul(e, c.lane, integer(e, r.count));
+  r.first = int_mul_n(e, c.lane, r.count);
   lower_forget(l);
   place_in_loops at = c.at;
   for (int i = 0; r.count <= MOST_KEPT && i < r.count; i++)
-    r.kept[i] = scan_row_element(l, id, &at, int_add(e, r.first, integer(e, i)));
+    r.kept[i] = scan_row_element(l, id, &at, int_add_n(e, r.first, i));
   ir before =
       sum_before(l, &c, op, fold_rows(l, &r, lower_running_start(l, op, 0), add_scanned_row));
   emit_branch branch = {0};

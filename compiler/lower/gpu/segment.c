@@ -17,7 +17,7 @@ static view level_at(lower *l, tile_id id, ir level) {
   const plan_buffer *b = &l->p->buffers.items[l->p->values[id].buffer];
   int64_t numbers = b->numbers.factor / plan_levels_of(l->m, l->p->program, id);
   view v = lower_buffer(l, l->p->values[id].buffer);
-  v.base = element(l->e, view_type(l->e, &v), v.base, int_mul(l->e, level, integer(l->e, numbers)));
+  v.base = element(l->e, view_type(l->e, &v), v.base, int_mul_n(l->e, level, numbers));
   while (numbers % v.alignment) v.alignment /= 2;
   return v;
 }
@@ -55,7 +55,7 @@ static void join_in_lane(emitter *e, lane_blocks *b, int level) {
 static void join_lanes(emitter *e, lane_blocks *b, int level, ir lane) {
   int mask = (1 << level) / b->count;
   ir other = gpu_from_lane(e, GPU_SHFL_BFLY_F32, b->all[0], mask);
-  ir bit = int_rem(e, int_div(e, lane, integer(e, mask)), integer(e, 2));
+  ir bit = int_rem_n(e, int_div_n(e, lane, mask), 2);
   ir later = int_compare(e, LLVMIntEQ, bit, integer(e, 1)), both = real_add(e, b->all[0], other);
   for (int i = 0; i < b->count; i++) {
     ir before = real_add(e, other, b->up_to[i]), after = real_add(e, b->behind[i], other);
@@ -86,10 +86,10 @@ static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
   int64_t steps = known_size(l, tile_step_axis(v));
   int levels = plan_levels_of(l->m, l->p->program, id);
   lane_blocks b = {.count = (int)(steps / GPU_WARP_LANES)};
-  ir first = int_mul(e, lane, integer(e, b.count));
+  ir first = int_mul_n(e, lane, b.count);
   at.moved = true;
   for (int i = 0; i < b.count; i++) {
-    at.index[tile_step_axis(v)] = int_add(e, first, integer(e, i));
+    at.index[tile_step_axis(v)] = int_add_n(e, first, i);
     b.up_to[i] = b.all[i] = lower_value_at(l, &at, v->args[0]);
     b.behind[i] = real_number(e, 0, 0);
   }
@@ -156,10 +156,10 @@ static void level_of_column(lower *l, tile_id id, place_in_loops at, ir lane, ir
   const tile_value *v = value(l, id);
   int levels = plan_levels_of(l->m, l->p->program, id);
   lane_level s = {.count = (int)(known_size(l, tile_step_axis(v)) / GPU_WARP_LANES)};
-  ir first = int_mul(e, lane, integer(e, s.count));
+  ir first = int_mul_n(e, lane, s.count);
   at.moved = true;
   for (int i = 0; i < s.count; i++) {
-    ir step = at.index[tile_step_axis(v)] = int_add(e, first, integer(e, i));
+    ir step = at.index[tile_step_axis(v)] = int_add_n(e, first, i);
     s.all[i] = lower_value_at(l, &at, v->args[0]);
     open_level(l, &s, i, of_32_bits(e, step), of_32_bits(e, level));
   }
@@ -184,9 +184,9 @@ bool gpu_make_levels(lower *l, const plan_nest *nest) {
   lower_forget(l);
   emit_loop loop = loop_begin(e, gpu_warp(l), count, l->team->threads / GPU_WARP_LANES, "column");
   place_in_loops at = lower_start_place(l, false);
-  gpu_go_to_point(l, &columns, int_div(e, loop.index, integer(e, warps)), &at);
+  gpu_go_to_point(l, &columns, int_div_n(e, loop.index, warps), &at);
   if (warps > 1)
-    level_of_column(l, id, at, lane, int_rem(e, loop.index, integer(e, warps)));
+    level_of_column(l, id, at, lane, int_rem_n(e, loop.index, warps));
   else
     levels_of_column(l, id, at, lane);
   loop_end(e, &loop);
@@ -209,7 +209,7 @@ static ir later_than(emitter *e, ir t, ir s, int lanes) {
   if (!lanes) return int_compare(e, LLVMIntSGT, t, s);
   ir both = LLVMGetPoison(LLVMVectorType(LLVMInt1TypeInContext(e->context), (unsigned)lanes));
   for (int i = 0; i < lanes; i++) {
-    ir later = int_compare(e, LLVMIntSGT, t, int_add(e, s, integer(e, i)));
+    ir later = int_compare(e, LLVMIntSGT, t, int_add_n(e, s, i));
     both = LLVMBuildInsertElement(e->b, both, later, integer(e, i), "");
   }
   return both;
@@ -222,7 +222,7 @@ static ir sum_between(lower *l, tile_id id, const place_in_loops *at, ir s, int 
   axis_set axes = v->axes & ~axis_bit(tile_other_step_axis(v));
   ir t = at->index[tile_step_axis(v)];
   // an exclusive sum lacks the last step
-  if (tile_is_exclusive(v)) t = int_sub(e, t, integer(e, 1));
+  if (tile_is_exclusive(v)) t = int_sub_n(e, t, 1);
   ir row = tile_is_exclusive(v) ? int_max(e, t, integer(e, 0)) : t;
   view levels = level_at(l, id, differing_bit(e, row, s));
   place_in_loops where = *at;
@@ -246,7 +246,7 @@ ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id) {
   ir all = LLVMGetPoison(real_type(e, at->lanes));
   for (int i = 0; i < at->lanes; i += step) {
     place_in_loops one = *at;
-    one.index[at->vector_axis] = int_add(e, at->index[at->vector_axis], integer(e, i));
+    one.index[at->vector_axis] = int_add_n(e, at->index[at->vector_axis], i);
     ir x = sum_between(l, id, &one, one.index[tile_other_step_axis(v)], pairs ? 2 : 0);
     for (int k = 0; k < step; k++) {
       ir number = pairs ? LLVMBuildExtractElement(e->b, x, integer(e, k), "") : x;

@@ -77,10 +77,10 @@ static void add_later_row(lower *l, const adjoint *a, const later_rows *r, ir t)
 static ir own_column(lower *l, const adjoint *a, const later_rows *r) {
   emitter *e = l->e;
   ir four = integer(e, AT_ONCE), columns = load_real(e, r->columns, AT_ONCE), sum = NULL;
-  ir first = int_div(e, int_rem(e, a->first, integer(e, piece_of(a))), four),
+  ir first = int_div(e, int_rem_n(e, a->first, piece_of(a)), four),
      number = int_rem(e, a->own, four);
-  ir from = int_add(e, int_add(e, first, int_div(e, a->own, four)),
-                    int_mul(e, a->part, integer(e, a->block)));
+  ir from =
+      int_add(e, int_add(e, first, int_div(e, a->own, four)), int_mul_n(e, a->part, a->block));
   for (int i = 0; i < AT_ONCE; i++) {
     ir x = LLVMBuildExtractElement(e->b, columns, integer(e, i), "");
     x = gpu_call(e, GPU_SHFL_IDX_F32, (ir[]){x, from}, 2);
@@ -95,10 +95,10 @@ static later_rows sum_later_rows(lower *l, const adjoint *a) {
                   .columns = stack_slot(e, real_type(e, AT_ONCE), "columns")};
   ir piece = integer(e, piece_of(a));
   store_real(e, real_number(e, 0, AT_ONCE), r.columns);
-  r.own = int_mul(e, a->own, integer(e, AT_ONCE));
+  r.own = int_mul_n(e, a->own, AT_ONCE);
   r.last = int_add(e, int_mul(e, int_div(e, a->first, piece), piece), r.own);
   if (a->steps % piece_of(a)) r.last = int_min(e, r.last, integer(e, a->steps - AT_ONCE));
-  ir begin = int_add(e, int_add(e, a->row, integer(e, a->block - 1)), a->part);
+  ir begin = int_add(e, int_add_n(e, a->row, a->block - 1), a->part);
   emit_loop rows = loop_begin(e, begin, integer(e, a->steps), a->parts, "t");
   add_later_row(l, a, &r, rows.index);
   loop_end(e, &rows);
@@ -113,7 +113,7 @@ static ir own_row(lower *l, const adjoint *a) {
   emitter *e = l->e;
   ir sum = open_sum(e), lanes = integer(e, a->parts), lane = gpu_lane(l),
      zero = real_number(e, 0, 0);
-  ir row = int_div(e, lane, lanes), own = int_mul(e, int_rem(e, lane, lanes), integer(e, AT_ONCE));
+  ir row = int_div(e, lane, lanes), own = int_mul_n(e, int_rem(e, lane, lanes), AT_ONCE);
   ir end = int_choose(e, int_compare(e, LLVMIntSLT, row, integer(e, a->block - 1)), a->first,
                       LLVMConstInt(e->i32, 0, 0));
   emit_loop pieces = loop_begin(e, own, end, a->parts * AT_ONCE, "s");
@@ -130,7 +130,7 @@ static ir row_of_corner(lower *l, const adjoint *a, ir t) {
   emitter *e = l->e;
   ir zero = real_number(e, 0, 0), sum = NULL;
   for (int first = 0; first < a->block; first += AT_ONCE) {
-    ir x = numbers_at(l, a, t, int_add(e, a->first, integer(e, first)), AT_ONCE);
+    ir x = numbers_at(l, a, t, int_add_n(e, a->first, first), AT_ONCE);
     for (int i = 0; i < AT_ONCE && first + i < a->block - 1; i++) {
       ir before = int_compare(e, LLVMIntSGT, a->own, integer(e, first + i));
       ir y = choose(e, before, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), zero);
@@ -146,7 +146,7 @@ static ir corner(lower *l, const adjoint *a) {
   emitter *e = l->e;
   ir zero = real_number(e, 0, 0), sum = NULL;
   for (int first = 0; first < a->block; first += a->parts) {
-    ir number = int_add(e, a->part, integer(e, first)), t = int_add(e, a->row, number);
+    ir number = int_add_n(e, a->part, first), t = int_add(e, a->row, number);
     ir counted = LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGE, number, a->own),
                               int_compare(e, LLVMIntSLT, number, integer(e, a->block - 1)), "");
     if (a->late || a->parts > a->block) t = int_min(e, t, integer(e, a->steps - 1));
@@ -160,7 +160,7 @@ static ir corner(lower *l, const adjoint *a) {
 static ir sum_from(lower *l, const adjoint *a, ir x) {
   emitter *e = l->e;
   for (int by = 1; by < a->block; by *= 2) {
-    ir there = int_compare(e, LLVMIntSLT, int_add(e, a->own, integer(e, by)), integer(e, a->block));
+    ir there = int_compare(e, LLVMIntSLT, int_add_n(e, a->own, by), integer(e, a->block));
     x = real_add(
         e, x, choose(e, there, gpu_from_lane(e, GPU_SHFL_DOWN_F32, x, by), real_number(e, 0, 0)));
   }
@@ -201,7 +201,7 @@ static ir block_of_turn(lower *l, ir number, int64_t count) {
   int64_t warps = l->team->threads / GPU_WARP_LANES;
   if (count <= warps || count % warps) return number;
   ir all = integer(e, warps), turn = int_div(e, number, all), own = int_rem(e, number, all);
-  ir back = int_compare(e, LLVMIntNE, int_rem(e, turn, integer(e, 2)), integer(e, 0));
+  ir back = int_compare(e, LLVMIntNE, int_rem_n(e, turn, 2), integer(e, 0));
   return int_add(e, int_mul(e, turn, all),
                  int_choose(e, back, int_sub(e, integer(e, warps - 1), own), own));
 }
@@ -211,15 +211,15 @@ static void by_blocks(lower *l, adjoint *a, const loop_axes *columns) {
   emitter *e = l->e;
   int64_t blocks = a->steps / a->block, count = blocks * gpu_point_count(l, columns);
   ir lane = gpu_lane(l);
-  a->own = int_rem(e, lane, integer(e, a->block));
-  a->part = int_div(e, lane, integer(e, a->block));
+  a->own = int_rem_n(e, lane, a->block);
+  a->part = int_div_n(e, lane, a->block);
   emit_loop loop =
       loop_begin(e, gpu_warp(l), integer(e, count), l->team->threads / GPU_WARP_LANES, "block");
   ir number = block_of_turn(l, loop.index, count);
-  a->first = int_mul(e, int_rem(e, number, integer(e, blocks)), integer(e, a->block));
-  a->row = a->late ? int_add(e, a->first, integer(e, 1)) : a->first;
+  a->first = int_mul_n(e, int_rem_n(e, number, blocks), a->block);
+  a->row = a->late ? int_add_n(e, a->first, 1) : a->first;
   a->at = lower_start_place(l, false);
-  gpu_go_to_point(l, columns, int_div(e, number, integer(e, blocks)), &a->at);
+  gpu_go_to_point(l, columns, int_div_n(e, number, blocks), &a->at);
   block_of_steps(l, a);
   loop_end(e, &loop);
 }

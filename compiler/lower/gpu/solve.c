@@ -48,13 +48,12 @@ static void add_solved_terms(lower *l, const gpu_system *s, const place_in_loops
   ir own[MOST_ROWS];
   load_own(l, s, own);
   for (int i = 0; i < s->rows && !s->transposed; i++) {
-    ir a = matrix_at(l, s, at, int_add(e, s->first, integer(e, i)), done, s->steps);
+    ir a = matrix_at(l, s, at, int_add_n(e, s->first, i), done, s->steps);
     for (int k = 0; k < s->steps; k++) own[i] = real_fma(e, lane_of(e, a, k), x[k], own[i]);
   }
   for (int n = 0; n < s->rows && s->transposed; n++) {
     int k = n % s->steps, first = n - k;
-    ir a = matrix_at(l, s, at, int_add(e, done, integer(e, k)),
-                     int_add(e, s->first, integer(e, first)), s->steps);
+    ir a = matrix_at(l, s, at, int_add_n(e, done, k), int_add_n(e, s->first, first), s->steps);
     for (int i = 0; i < s->steps; i++)
       own[first + i] = real_fma(e, lane_of(e, a, i), x[k], own[first + i]);
   }
@@ -65,7 +64,7 @@ static void add_made_rows(lower *l, const gpu_system *s, const place_in_loops *a
   ir x[MOST_STEPS];
   for (int k = 0; k < s->steps; k++) {
     place_in_loops where = *at;
-    where.index[s->row] = int_add(l->e, done, integer(l->e, k));
+    where.index[s->row] = int_add_n(l->e, done, k);
     x[k] = view_load(l, &s->x, &where, value(l, s->id)->axes);
   }
   add_solved_terms(l, s, at, done, x);
@@ -75,7 +74,7 @@ static void add_made_rows(lower *l, const gpu_system *s, const place_in_loops *a
 // one row; transposed, of one row for all earlier ones.
 static void load_ties(lower *l, const gpu_system *s, const place_in_loops *at, ir *ties) {
   for (int i = 1; i < s->rows; i++)
-    ties[i] = matrix_at(l, s, at, int_add(l->e, s->first, integer(l->e, i)), s->first, s->steps);
+    ties[i] = matrix_at(l, s, at, int_add_n(l->e, s->first, i), s->first, s->steps);
 }
 
 // Solves these rows among each other.
@@ -103,7 +102,7 @@ static void each_own_row(lower *l, const gpu_system *s, const place_in_loops *at
   const tile_value *v = value(l, s->id);
   for (int i = 0; i < s->rows; i++) {
     place_in_loops where = *at;
-    where.index[s->row] = int_add(e, s->first, integer(e, i));
+    where.index[s->row] = int_add_n(e, s->first, i);
     lower_forget(l);
     if (stores)
       view_store(l, &s->x, &where, v->axes, load_real(e, s->own[i], 0));
@@ -163,12 +162,12 @@ typedef struct shared_system {
 } shared_system;
 
 static ir row_of_block(lower *l, const gpu_system *s, ir block) {
-  return first_solved_row(l, s, int_mul(l->e, block, integer(l->e, MOST_ROWS)));
+  return first_solved_row(l, s, int_mul_n(l->e, block, MOST_ROWS));
 }
 
 static void open_system_block(lower *l, shared_system *c, int i) {
   gpu_system *s = &c->blocks[i];
-  s->first = row_of_block(l, s, int_add(l->e, c->column.lane, integer(l->e, i * c->column.lanes)));
+  s->first = row_of_block(l, s, int_add_n(l->e, c->column.lane, i * c->column.lanes));
   open_own(l, s);
   each_own_row(l, s, &c->column.at, false);
 }
@@ -194,7 +193,7 @@ static void solve_turn(lower *l, const shared_system *c, int i, const ir *ties) 
   emit_loop lanes = loop_begin(e, integer(e, 0), integer(e, end), 1, "lane");
   // A swizzle needs to know the bits of the index. LLVM does not see that the loop has no others.
   ir lane = s->a.layout.pattern ? int_below(e, lanes.index, c->column.lanes) : lanes.index;
-  ir x[MOST_ROWS], done = row_of_block(l, s, int_add(e, lane, integer(e, i * c->column.lanes)));
+  ir x[MOST_ROWS], done = row_of_block(l, s, int_add_n(e, lane, i * c->column.lanes));
   take_solved(l, c, s, ties, lane, x);
   for (int k = i + 1; k < c->kept; k++) add_solved_terms(l, &c->blocks[k], at, done, x);
   emit_branch behind = branch_begin(e, int_compare(e, LLVMIntSGT, c->column.lane, lane));

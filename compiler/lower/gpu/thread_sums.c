@@ -51,12 +51,12 @@ static ir result_number(lower *l, const team_sums *s, int position, const place_
       number = int_add(e, int_mul(e, number, l->axis_size[axis]), at->index[axis]);
   int before = 0;
   for (int i = 0; i < position; i++) before += l->results[s->nest->results.items[i]].over_threads;
-  return int_add(e, number, integer(e, before * (s->points < 0 ? 1 : s->points)));
+  return int_add_n(e, number, before * (s->points < 0 ? 1 : s->points));
 }
 
 // Neighbouring numbers of a warp lie side by side.
 static ir warp_sum_place(lower *l, const team_sums *s, ir warp, ir number) {
-  return int_add(l->e, int_mul(l->e, warp, integer(l->e, s->numbers)), number);
+  return int_add(l->e, int_mul_n(l->e, warp, s->numbers), number);
 }
 
 // ---- all numbers of a warp ----
@@ -87,14 +87,14 @@ static void sum_in_warps(lower *l, const team_sums *s, int first) {
   int alike = GPU_WARP_LANES / count, mask = GPU_WARP_LANES / 2;
   for (int left = count; left > 1; left /= 2, mask /= 2) halve(l, x, left, mask);
   x[0] = gpu_across_lanes(e, TILE_SUM, x[0], mask, 1);
-  ir number = int_div(e, gpu_lane(l), integer(e, alike));
+  ir number = int_div_n(e, gpu_lane(l), alike);
   ir stores = int_compare(e, LLVMIntULT, number, integer(e, there));
   if (alike > 1) {
-    ir rest = int_rem(e, gpu_lane(l), integer(e, alike));
+    ir rest = int_rem_n(e, gpu_lane(l), alike);
     stores = LLVMBuildAnd(e->b, stores, int_compare(e, LLVMIntEQ, rest, integer(e, 0)), "");
   }
   emit_branch branch = branch_begin(e, stores);
-  ir at = warp_sum_place(l, s, gpu_warp(l), int_add(e, number, integer(e, first)));
+  ir at = warp_sum_place(l, s, gpu_warp(l), int_add_n(e, number, first));
   store_real(e, x[0], element(e, e->real, l->team->sums, at));
   branch_end(e, &branch);
 }

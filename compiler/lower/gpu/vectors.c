@@ -33,7 +33,7 @@ static bool may_be_aligned(const view *v, const place_in_loops *at) {
 
 static place_in_loops scalar_place(lower *l, const place_in_loops *at, int lane) {
   place_in_loops one = *at;
-  one.index[at->vector_axis] = int_add(l->e, at->index[at->vector_axis], integer(l->e, lane));
+  one.index[at->vector_axis] = int_add_n(l->e, at->index[at->vector_axis], lane);
   one.vector_axis = -1;
   one.lanes = 0;
   return one;

@@ -81,7 +81,7 @@ static ir staged_row(lower *l, const staged_lanes *s, const place_in_loops *at, 
   emitter *e = l->e;
   int axis = last_axis_of(l, s->axes);
   place_in_loops where = *at;
-  where.index[axis] = int_add(e, at->index[axis], integer(e, row));
+  where.index[axis] = int_add_n(e, at->index[axis], row);
   return load_real(e, row_address(l, s, &where), s->block);
 }
 
@@ -103,8 +103,7 @@ static void add_lane_block(lower *l, const staged_lanes *s, place_in_loops *at, 
   to.lanes = 0;
   for (int i = 0; i < rows; i++) {
     place_in_loops one = to;
-    one.index[last_axis_of(l, s->axes)] =
-        int_add(e, at->index[last_axis_of(l, s->axes)], integer(e, i));
+    one.index[last_axis_of(l, s->axes)] = int_add_n(e, at->index[last_axis_of(l, s->axes)], i);
     host_result(l, &l->results[s->result], &one, axes, sum_of_lanes(e, row[i]));
   }
 }

@@ -28,14 +28,14 @@ static ir interleaved(emitter *e, ir x, ir y, int lanes) {
 
 // Words from one of a row on, or of neighbouring rows.
 static void write_words(emitter *e, const pairs_of *s, ir row, ir pair, int words) {
-  ir k = int_mul(e, pair, integer(e, 2)), at, x;
+  ir k = int_mul_n(e, pair, 2), at, x;
   if (s->along) {
-    at = int_add(e, int_mul(e, row, integer(e, s->depth / 2)), pair);
+    at = int_add(e, int_mul_n(e, row, s->depth / 2), pair);
     x = rounded(e, s, row, k, 2 * words);
   } else {
-    at = int_add(e, int_mul(e, pair, integer(e, s->rows)), row);
+    at = int_add(e, int_mul_n(e, pair, s->rows), row);
     x = rounded(e, s, row, k, words);
-    x = interleaved(e, x, rounded(e, s, row, int_add(e, k, integer(e, 1)), words), words);
+    x = interleaved(e, x, rounded(e, s, row, int_add_n(e, k, 1), words), words);
   }
   store_real(e, x, element(e, e->real, s->to, at));
 }

@@ -17,7 +17,7 @@ void fetch_entry(emitter *e, const fetch_list *f) {
   for (int i = 0; i < f->lines; i++)
     fetch_line(e, element(e, LLVMInt8TypeInContext(e->context), entry, integer(e, i * FETCH_LINE)),
                false, IN_SECOND_CACHE);
-  LLVMBuildStore(e->b, int_min(e, int_add(e, next, integer(e, 8)), last),
+  LLVMBuildStore(e->b, int_min(e, int_add_n(e, next, 8), last),
                  element(e, e->i64, f->list, integer(e, FETCH_NEXT)));
 }
 

@@ -90,14 +90,14 @@ static void k_bounds(product *p, const block *b, int64_t columns, ir *begin, ir 
   *end = p->depth;
   switch (p->s.range) {
     case K_ALL: break;
-    case K_TO_ROW: *end = int_min(e, *end, int_add(e, b->i, integer(e, b->rows))); break;
+    case K_TO_ROW: *end = int_min(e, *end, int_add_n(e, b->i, b->rows)); break;
     case K_FROM_ROW: *begin = b->i; break;
-    case K_TO_COLUMN: *end = int_min(e, *end, int_add(e, b->j, integer(e, columns))); break;
+    case K_TO_COLUMN: *end = int_min(e, *end, int_add_n(e, b->j, columns)); break;
     case K_FROM_COLUMN: *begin = b->j; break;
   }
   if (!p->s.pairs) return;
-  *begin = int_div(e, *begin, integer(e, 2));
-  *end = int_div(e, int_add(e, *end, integer(e, 1)), integer(e, 2));
+  *begin = int_div_n(e, *begin, 2);
+  *end = int_div_n(e, int_add_n(e, *end, 1), 2);
 }
 
 typedef struct block_sums {
@@ -192,8 +192,7 @@ static void add_in_chains(product *p, const block *b, const block_sums *sums, in
   others[0] = *sums;
   for (int c = 1; c < chains; c++) open_chain(p, b, &others[c]);
   emit_loop loop = loop_begin(e, begin, end, chains, "k");
-  for (int c = 0; c < chains; c++)
-    add_product_step(p, b, &others[c], int_add(e, loop.index, integer(e, c)));
+  for (int c = 0; c < chains; c++) add_product_step(p, b, &others[c], int_add_n(e, loop.index, c));
   loop_end(e, &loop);
   for (int c = 1; c < chains; c++) add_chain(p, b, sums, &others[c]);
 }
@@ -217,7 +216,7 @@ static void add_and_fetch(product *p, const block *b, const block_sums *sums) {
   int64_t steps = steps_of_part(p), all = steps_of(p);
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, all), steps, "fetched");
   fetch_entry(e, &list);
-  ir end = int_add(e, loop.index, integer(e, steps));
+  ir end = int_add_n(e, loop.index, steps);
   if (all % steps) end = int_min(e, end, integer(e, all));
   add_product_steps(p, b, sums, loop.index, end);
   loop_end(e, &loop);

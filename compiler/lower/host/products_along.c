@@ -41,11 +41,11 @@ static void multiply_at(const along *p, const corner *at, ir k, int lanes, ir *s
   emitter *e = p->e;
   ir b[MOST_LANES];
   for (int c = 0; c < at->columns; c++) {
-    ir offset = int_mul(e, int_add(e, at->j, integer(e, c)), p->b_j);
+    ir offset = int_mul(e, int_add_n(e, at->j, c), p->b_j);
     b[c] = load_along(p, element(e, e->real, p->b, offset), k, lanes);
   }
   for (int r = 0; r < at->rows; r++) {
-    ir offset = int_mul(e, int_add(e, at->i, integer(e, r)), p->a_i);
+    ir offset = int_mul(e, int_add_n(e, at->i, r), p->a_i);
     ir a = load_along(p, element(e, e->real, p->a, offset), k, lanes);
     for (int c = 0; c < at->columns; c++) {
       ir slot = sums[r * p->block_columns + c];
@@ -57,7 +57,7 @@ static void multiply_at(const along *p, const corner *at, ir k, int lanes, ir *s
 static void store_sum_block(const along *p, const corner *at, ir x) {
   emitter *e = p->e;
   for (int r = 0; r < at->rows; r++) {
-    ir offset = int_mul(e, int_add(e, at->i, integer(e, r)), p->c_i);
+    ir offset = int_mul(e, int_add_n(e, at->i, r), p->c_i);
     ir address = element(e, e->real, p->c, int_add(e, offset, at->j));
     ir row = lanes_from(e, x, r * p->block_columns, at->columns);
     if (p->start != START_ZERO) {

@@ -25,7 +25,7 @@ typedef struct corner {
 } corner;
 
 static ir at_stride(emitter *e, ir base, ir index, int more, ir stride) {
-  return element(e, e->real, base, int_mul(e, int_add(e, index, integer(e, more)), stride));
+  return element(e, e->real, base, int_mul(e, int_add_n(e, index, more), stride));
 }
 
 static ir c_address(const lanes_product *p, const corner *at, int row, int column) {

@@ -35,7 +35,7 @@ static ir x_address(system *s, const panel *p, ir row, int vector) {
   emitter *e = s->e;
   int64_t column = 0;
   for (int v = 0; v < vector; v++) column += p->lanes[v];
-  ir offset = int_add(e, int_mul(e, row, s->x_t), int_add(e, p->j, integer(e, column)));
+  ir offset = int_add(e, int_mul(e, row, s->x_t), int_add_n(e, p->j, column));
   return element(e, e->real, s->x, offset);
 }
 
@@ -45,7 +45,7 @@ static void rows_before(system *s, const panel *p, ir sums[SOLVE_ROWS][SOLVE_VEC
   for (int v = 0; v < p->vectors; v++) {
     ir x = load_real(e, x_address(s, p, loop.index, v), p->lanes[v]);
     for (int r = 0; r < p->rows; r++) {
-      ir factor = factor_at(s, int_add(e, p->i, integer(e, r)), loop.index);
+      ir factor = factor_at(s, int_add_n(e, p->i, r), loop.index);
       ir sum = load_real(e, sums[r][v], p->lanes[v]);
       store_real(e, real_fma(e, factor, x, sum), sums[r][v]);
     }
@@ -57,7 +57,7 @@ static void one_panel(system *s, const panel *p) {
   emitter *e = s->e;
   ir sums[SOLVE_ROWS][SOLVE_VECTORS], row[SOLVE_ROWS];
   for (int r = 0; r < p->rows; r++) {
-    row[r] = int_add(e, p->i, integer(e, r));
+    row[r] = int_add_n(e, p->i, r);
     for (int v = 0; v < p->vectors; v++)
       sums[r][v] = real_slot(e, load_real(e, x_address(s, p, row[r], v), p->lanes[v]), "sum");
   }
@@ -130,7 +130,7 @@ typedef struct solve_data {
 } solve_data;
 
 static ir far_end(lower *l, ir base, ir stride, int64_t rows) {
-  return element(l->e, l->e->real, base, int_mul(l->e, stride, integer(l->e, rows - 1)));
+  return element(l->e, l->e->real, base, int_mul_n(l->e, stride, rows - 1));
 }
 
 static void call_system(lower *l, const place_in_loops *at, void *data) {

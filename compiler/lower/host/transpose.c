@@ -52,7 +52,7 @@ enum { AHEAD = 2 };
 
 static void fetch_ahead(lower *l, const square *s, const view *v, place_in_loops *here,
                         bool write) {
-  here->index[s->lane] = int_add(l->e, here->index[s->lane], integer(l->e, AHEAD * s->width));
+  here->index[s->lane] = int_add_n(l->e, here->index[s->lane], AHEAD * s->width);
   fetch_line(l->e, view_address(l, v, here, s->axes), write, 3);
 }
 
@@ -61,14 +61,14 @@ static void one_square(lower *l, const square *s, const place_in_loops *at) {
   ir *row = ARENA_ARRAY(e->a, ir, s->width);
   for (int i = 0; i < s->width; i++) {
     place_in_loops here = *at;
-    here.index[s->rows] = int_add(e, at->index[s->rows], integer(e, i));
+    here.index[s->rows] = int_add_n(e, at->index[s->rows], i);
     row[i] = load_real(e, square_address(l, s, &s->from, &here), s->width);
     if (s->lane == s->rows) fetch_ahead(l, s, &s->from, &here, false);
   }
   transpose(e, row, s->width);
   for (int i = 0; i < s->width; i++) {
     place_in_loops here = *at;
-    here.index[s->columns] = int_add(e, at->index[s->columns], integer(e, i));
+    here.index[s->columns] = int_add_n(e, at->index[s->columns], i);
     store_real(e, row[i], square_address(l, s, &s->to, &here));
     if (s->lane == s->columns) fetch_ahead(l, s, &s->to, &here, true);
   }
@@ -79,7 +79,7 @@ static emit_loop loop_of_blocks(lower *l, const square *s, int axis, const char 
   bool lanes = axis == s->lane;
   ir first = lanes ? l->outside.index[axis] : integer(e, 0);
   int64_t count = lanes ? l->outside.lanes : known_size(l, axis);
-  return loop_begin(e, first, int_add(e, first, integer(e, count)), s->width, name);
+  return loop_begin(e, first, int_add_n(e, first, count), s->width, name);
 }
 
 static void squares(lower *l, const place_in_loops *outer, void *data) {
@@ -213,7 +213,7 @@ static void store_square(lower *l, const results_across *s, int position,
   place_in_loops here = *at;
   here.vector_axis = s->rows;
   for (int i = 0; i < s->width; i++) {
-    here.index[s->n->vector] = int_add(e, at->index[s->n->vector], integer(e, i));
+    here.index[s->n->vector] = int_add_n(e, at->index[s->n->vector], i);
     l->target->result(l, target, &here, axes, s->taken[position][i]);
   }
   branch_end(e, &branch);
@@ -232,7 +232,7 @@ static void squares_of_results(lower *l, const place_in_loops *outer, void *data
   at.lanes = s->width;
   at.index[vector] = columns.index;
   for (*s->row = 0; *s->row < s->width; ++*s->row) {
-    at.index[s->rows] = int_add(e, rows.index, integer(e, *s->row));
+    at.index[s->rows] = int_add_n(e, rows.index, *s->row);
     lower_inner_point(l, &at, s->n);
   }
   at.index[s->rows] = rows.index;

@@ -17,7 +17,7 @@
 
 static ir numbers_of_instance(kernel_frame *h) {
   if (!kernel_has_own_lanes(h->k)) return integer(h->e, gpu_most_blocks(h->k));
-  return int_add(h->e, h->axis_size[h->k->lane_axis], integer(h->e, h->k->transition_size));
+  return int_add_n(h->e, h->axis_size[h->k->lane_axis], h->k->transition_size);
 }
 
 // The first mark of the instance in the summary of slice 0.
@@ -46,8 +46,8 @@ static ir own_thread(kernel_frame *h) {
 static void add_up(kernel_frame *h, ir sums, ir x) {
   emitter *e = h->e;
   x = gpu_across_lanes(e, TILE_SUM, x, GPU_WARP_LANES / 2, 1);
-  ir thread = own_thread(h), warp = int_div(e, thread, integer(e, GPU_WARP_LANES));
-  ir lane = int_rem(e, thread, integer(e, GPU_WARP_LANES));
+  ir thread = own_thread(h), warp = int_div_n(e, thread, GPU_WARP_LANES);
+  ir lane = int_rem_n(e, thread, GPU_WARP_LANES);
   gpu_call(e, GPU_BARRIER, NULL, 0);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, lane, integer(e, 0)));
   store_real(e, x, element(e, e->real, sums, warp));
@@ -133,7 +133,7 @@ static ir count_of_thread(kernel_frame *h, frame_program *p) {
 static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
   ir block = h->gpu->lane_block, size = h->axis_size[h->k->lane_axis];
-  ir own = int_sub(e, gpu_lane_blocks(h), integer(e, gpu_transition_blocks(h->k)));
+  ir own = int_sub_n(e, gpu_lane_blocks(h), gpu_transition_blocks(h->k));
   ir behind = int_add(e, size, int_sub(e, block, own));
   ir number = int_choose(e, int_compare(e, LLVMIntSLT, block, own), block, behind);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
@@ -185,7 +185,7 @@ static void add_flags(kernel_frame *h, const ir *args) {
   ir all = int_mul(e, args[SLICES], of_slice), threads = integer(e, h->gpu->team.threads);
   emit_loop loop = loop_begin_by(e, own_thread(h), all, threads, "flag");
   ir of = loop.index, number = int_split(e, &of, of_slice);
-  ir behind = int_add(e, args[BEHIND], int_sub(e, number, integer(e, 1)));
+  ir behind = int_add(e, args[BEHIND], int_sub_n(e, number, 1));
   number = int_choose(e, int_compare(e, LLVMIntEQ, number, integer(e, 0)), args[OWN], behind);
   ir at = int_add(e, int_mul(e, of, args[STRIDE]), number);
   ir flag = load_real(e, element(e, e->real, args[FLAGS], at), 0);
@@ -229,8 +229,8 @@ static ir any_of_entries(kernel_frame *h) {
   const kernel *k = h->k;
   ir any = stack_slot(e, e->i1, "any");
   LLVMBuildStore(e->b, LLVMConstInt(e->i1, 0, 0), any);
-  ir begin = int_mul(e, h->gpu->lane_block, integer(e, k->lane_block));
-  ir end = int_min(e, int_add(e, begin, integer(e, k->lane_block)), h->axis_size[k->lane_axis]);
+  ir begin = int_mul_n(e, h->gpu->lane_block, k->lane_block);
+  ir end = int_min(e, int_add_n(e, begin, k->lane_block), h->axis_size[k->lane_axis]);
   emit_loop loop = loop_begin(e, begin, end, 1, "entry");
   h->at.index[k->lane_axis] = loop.index;
   ir before = LLVMBuildLoad2(e->b, e->i1, any, "");

@@ -85,7 +85,7 @@ static ir begin_warm_up(kernel_frame *h, ir steps, ir *before) {
     *before = int_add(e, *before, more);
     return steps;
   }
-  h->gpu->slice.own_groups = int_div(e, int_add(e, steps, integer(e, h->k->chunk - 1)), more);
+  h->gpu->slice.own_groups = int_div(e, int_add_n(e, steps, h->k->chunk - 1), more);
   return int_add(e, steps, more);
 }
 
@@ -108,7 +108,7 @@ void gpu_cut_slice(kernel_frame *h) {
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, slice_steps)));
   ir before = int_mul(e, h->gpu->slice.number, steps);
-  h->gpu->slice.last = int_sub(e, all, integer(e, 1));
+  h->gpu->slice.last = int_sub_n(e, all, 1);
   int_split(e, &h->gpu->slice.last, steps);
   if (h->k->warms_up) steps = begin_warm_up(h, steps, &before);
   h->gpu->entry_step = int_add(e, h->gpu->entry_step, before);
@@ -117,7 +117,7 @@ void gpu_cut_slice(kernel_frame *h) {
   if (warms_up(h->k)) begin_earlier(h);
   if (!h->described->combines && !h->described->reads_saved) return;
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
-  ir chunks = int_div(e, before, integer(e, h->k->chunk));
+  ir chunks = int_div_n(e, before, h->k->chunk);
   h->gpu->saved_first = int_add(e, h->gpu->saved_first, int_mul(e, chunks, stride));
 }
 
@@ -394,7 +394,7 @@ void gpu_combine_summaries(kernel_frame *h, frame_program *p) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->lag >= 0 && p->backward) continue;
     if (place->lag >= 0) {
-      view before = gpu_summary_view(h, p, place, int_sub(e, h->gpu->slice.number, integer(e, 1)));
+      view before = gpu_summary_view(h, p, place, int_sub_n(e, h->gpu->slice.number, 1));
       frame_copy_state(h, p, place, &before, &p->l.carried[c]);
     } else if (place->component == 0 && kernel_has_factor(h->k->summary, place->tensor)) {
       join_state(h, p, place);

@@ -10,7 +10,7 @@
 #include "compiler/lower/gpu/nests.h"
 
 ir gpu_lane_blocks(kernel_frame *h) {
-  return int_add(h->e, frame_lane_blocks(h), integer(h->e, gpu_transition_blocks(h->k)));
+  return int_add_n(h->e, frame_lane_blocks(h), gpu_transition_blocks(h->k));
 }
 
 // ---- the matrix in the summary: after the states, [row of a state][column], in the order of the
@@ -60,7 +60,7 @@ ir gpu_first_of_lanes(kernel_frame *h) {
   ir block = integer(e, h->k->lane_block), first = int_mul(e, h->gpu->lane_block, block);
   h->gpu->lane_end = h->axis_size[h->k->lane_axis];
   if (!gpu_transition_blocks(h->k)) return first;
-  ir own = int_div(e, int_add(e, h->gpu->lane_end, integer(e, h->k->lane_block - 1)), block);
+  ir own = int_div(e, int_add_n(e, h->gpu->lane_end, h->k->lane_block - 1), block);
   h->gpu->slice.of_matrix = int_compare(e, LLVMIntSGE, h->gpu->lane_block, own);
   h->gpu->lane_end =
       int_choose(e, h->gpu->slice.of_matrix, integer(e, h->k->transition_size), h->gpu->lane_end);
@@ -109,7 +109,7 @@ static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
   }
   ir column = at->index[h->k->value_axis];
   if (!kernel_has_own_lanes(h->k)) column = int_add(e, h->gpu->slice.first_column, column);
-  ir same = int_compare(e, LLVMIntEQ, int_add(e, row, integer(e, first)), column);
+  ir same = int_compare(e, LLVMIntEQ, int_add_n(e, row, first), column);
   return LLVMBuildSelect(e->b, same, real_number(e, 1, 0), real_number(e, 0, 0), "");
 }
 
@@ -119,7 +119,7 @@ static ir identity_element(const identity *x, lower *l, const place_in_loops *at
   ir all = LLVMGetPoison(real_type(e, at->lanes));
   for (int i = 0; i < at->lanes; i++) {
     place_in_loops one = *at;
-    one.index[at->vector_axis] = int_add(e, at->index[at->vector_axis], integer(e, i));
+    one.index[at->vector_axis] = int_add_n(e, at->index[at->vector_axis], i);
     all = LLVMBuildInsertElement(e->b, all, one_at(x, l, &one), integer(e, i), "");
   }
   return all;
