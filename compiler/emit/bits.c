@@ -92,15 +92,14 @@ uint64_t int_bits(ir x) { return possible_bits(x, 0); }
 
 ir int_multiple(emitter *e, ir x, int64_t of) {
   int64_t n;
-  return int_known(x, &n)
-             ? x
-             : LLVMBuildAnd(e->b, x, LLVMConstInt(LLVMTypeOf(x), (unsigned long long)-of, 1), "");
+  return int_known(x, &n) ? x
+                          : bit_and(e, x, LLVMConstInt(LLVMTypeOf(x), (unsigned long long)-of, 1));
 }
 
 ir int_below(emitter *e, ir x, int64_t n) {
   int64_t known;
   if (int_known(x, &known) || n & (n - 1)) return x;
-  return LLVMBuildAnd(e->b, x, LLVMConstInt(LLVMTypeOf(x), (unsigned long long)(n - 1), 0), "");
+  return bit_and(e, x, LLVMConstInt(LLVMTypeOf(x), (unsigned long long)(n - 1), 0));
 }
 
 // ---- sums ----

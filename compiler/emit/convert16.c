@@ -31,11 +31,11 @@ static ir bits_as_real(emitter *e, ir bits) {
 }
 
 static ir and_bits(emitter *e, ir x, uint32_t bits) {
-  return LLVMBuildAnd(e->b, x, spread_bits(e, bits, ir_lanes(x)), "");
+  return bit_and(e, x, spread_bits(e, bits, ir_lanes(x)));
 }
 
 static ir or_bits(emitter *e, ir x, uint32_t bits) {
-  return LLVMBuildOr(e->b, x, spread_bits(e, bits, ir_lanes(x)), "");
+  return bit_or(e, x, spread_bits(e, bits, ir_lanes(x)));
 }
 
 static ir plus_bits(emitter *e, ir x, uint32_t bits) {
@@ -87,7 +87,7 @@ static ir wide_from_half_bits(emitter *e, ir small) {
   below = vector_bits(e, real_sub(e, below, real_number(e, 0x1p-14, ir_lanes(small))));
   ir value = pick(e, compare_bits(e, LLVMIntUGE, size, 31u << 23), special, normal);
   value = pick(e, compare_bits(e, LLVMIntULT, size, 1u << 23), below, value);
-  return bits_as_real(e, LLVMBuildOr(e->b, value, left(e, and_bits(e, bits, 0x8000), 16), ""));
+  return bits_as_real(e, bit_or(e, value, left(e, and_bits(e, bits, 0x8000), 16)));
 }
 
 // Below 2^-14 the addition of 0.5 rounds: its last bit is the least half. What would be rounded
@@ -103,7 +103,7 @@ static ir half_bits_from_wide(emitter *e, ir x) {
   ir nan = or_bits(e, and_bits(e, right(e, size, 13), 0x3ff), 0x7e00);
   ir value = pick(e, compare_bits(e, LLVMIntULT, size, 113u << 23), below, normal);
   value = pick(e, compare_bits(e, LLVMIntUGT, size, 0x7f800000), nan, value);
-  value = LLVMBuildOr(e->b, value, and_bits(e, right(e, bits, 16), 0x8000), "");
+  value = bit_or(e, value, and_bits(e, right(e, bits, 16), 0x8000));
   return LLVMBuildTrunc(e->b, value, small_type(e, ir_lanes(x)), "");
 }
 

@@ -117,6 +117,12 @@ ir real_slot(emitter *e, ir start, const char *name);
 void real_add_to(emitter *e, ir slot, ir x);
 ir sum_of_lanes(emitter *e, ir x);
 
+// conditions and bits; is a pointer given?
+static inline ir bit_and(emitter *e, ir x, ir y) { return LLVMBuildAnd(e->b, x, y, ""); }
+static inline ir bit_or(emitter *e, ir x, ir y) { return LLVMBuildOr(e->b, x, y, ""); }
+static inline ir bit_not(emitter *e, ir x) { return LLVMBuildNot(e->b, x, ""); }
+static inline ir is_given(emitter *e, ir pointer) { return LLVMBuildIsNotNull(e->b, pointer, ""); }
+
 // control.c: loops count from `begin` while below `end`
 typedef struct emit_loop {
   ir index;

@@ -139,7 +139,7 @@ static ir bits32_constant(emitter *e, uint32_t n) { return LLVMConstInt(e->i32, 
 static ir field_number(emitter *e, const int_field *x) {
   ir y = x->root;
   uint32_t all = constant_bits(y), kept = shifted_bits(shifted_bits(all, x->shift), -x->shift);
-  if (kept & ~x->mask) y = LLVMBuildAnd(e->b, y, bits32_constant(e, x->mask), "");
+  if (kept & ~x->mask) y = bit_and(e, y, bits32_constant(e, x->mask));
   if (x->shift > 0) return LLVMBuildShl(e->b, y, bits32_constant(e, (uint32_t)x->shift), "");
   if (x->shift < 0) return LLVMBuildLShr(e->b, y, bits32_constant(e, (uint32_t)-x->shift), "");
   return y;
@@ -153,9 +153,7 @@ ir int_fields_number(emitter *e, int_fields *f) {
     if (!x->mask) continue;
     uint32_t bits = shifted_bits(x->mask, x->shift);
     ir own = field_number(e, x);
-    sum = !sum         ? own
-          : set & bits ? LLVMBuildXor(e->b, sum, own, "")
-                       : LLVMBuildOr(e->b, sum, own, "");
+    sum = !sum ? own : set & bits ? LLVMBuildXor(e->b, sum, own, "") : bit_or(e, sum, own);
     set |= bits;
   }
   if (!sum) return NULL;

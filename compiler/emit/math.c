@@ -319,11 +319,10 @@ static ir reduced_exactly(emitter *e, ir x, ir *quadrant) {
   ir exponent = LLVMBuildSub(e->b, LLVMBuildLShr(e->b, bits, integer_constant(bits32, 23), ""),
                              integer_constant(bits32, 126), "");
   ir m = LLVMBuildShl(e->b, bits, integer_constant(bits32, 8), "");
-  m = LLVMBuildOr(e->b, m, integer_constant(bits32, 0x80000000u), "");
+  m = bit_or(e, m, integer_constant(bits32, 0x80000000u));
   m = LLVMBuildZExt(e->b, m, bits64, "");
   ir word = LLVMBuildAShr(e->b, exponent, integer_constant(bits32, 5), "");
-  ir shift = LLVMBuildZExt(e->b, LLVMBuildAnd(e->b, exponent, integer_constant(bits32, 31), ""),
-                           bits64, "");
+  ir shift = LLVMBuildZExt(e->b, bit_and(e, exponent, integer_constant(bits32, 31)), bits64, "");
   ir parts[4];
   for (int i = 0; i < 4; i++) {
     parts[i] = LLVMConstInt(bits64, two_over_pi[i], 0);
@@ -335,7 +334,7 @@ static ir reduced_exactly(emitter *e, ir x, ir *quadrant) {
   }
   ir high32 = LLVMConstInt(bits64, 32, 0), product = LLVMConstNull(bits64);
   for (int i = 2; i >= 0; i--) {  // the low half of each word of the product carries into the next
-    ir both = LLVMBuildOr(e->b, LLVMBuildShl(e->b, parts[i], high32, ""), parts[i + 1], "");
+    ir both = bit_or(e, LLVMBuildShl(e->b, parts[i], high32, ""), parts[i + 1]);
     ir taken = LLVMBuildLShr(e->b, LLVMBuildShl(e->b, both, shift, ""), high32, "");
     ir here = LLVMBuildMul(e->b, m, taken, "");
     product = i == 0 ? LLVMBuildAdd(e->b, LLVMBuildShl(e->b, here, high32, ""), product, "")
@@ -432,7 +431,7 @@ static ir emit_hypotenuse(emitter *e, ir *args) {
   ir low = real_compare(e, LLVMRealULT, square, number(e, wide ? 0x1p-900 : 0x1p-100, square));
   ir high = real_compare(e, LLVMRealUGT, square, number(e, wide ? 0x1p1020 : 0x1p125, square));
   store_real(e, emit_root(e, square), result);
-  emit_branch branch = branch_begin(e, any_lane(e, LLVMBuildOr(e->b, low, high, "")));
+  emit_branch branch = branch_begin(e, any_lane(e, bit_or(e, low, high)));
   store_real(e, call_own(e, wide ? "wide_hypot" : "hypot", args, 2, scaled_hypot_body), result);
   branch_end(e, &branch);
   return load_real(e, result, ir_lanes(square));

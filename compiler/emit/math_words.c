@@ -84,9 +84,9 @@ ir of_quadrant(emitter *e, ir s, ir c, ir q, bool cosine) {
   LLVMTypeRef type = LLVMTypeOf(q);
   const uint64_t to_sign = e->f64 ? 62 : 30;
   if (cosine) q = LLVMBuildAdd(e->b, q, integer_constant(type, 1), "");
-  ir odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, integer_constant(type, 1), ""),
+  ir odd = LLVMBuildICmp(e->b, LLVMIntNE, bit_and(e, q, integer_constant(type, 1)),
                          LLVMConstNull(type), "");
-  ir flip = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, q, integer_constant(type, 2), ""),
+  ir flip = LLVMBuildShl(e->b, bit_and(e, q, integer_constant(type, 2)),
                          integer_constant(type, to_sign), "");
   ir y = choose(e, odd, c, s);
   return from_bits(e, LLVMBuildXor(e->b, to_bits(e, y), flip, ""));

@@ -52,7 +52,7 @@ void frame_open_instance(kernel_frame *h, frame_program *p) {
     if (role == TILE_STATE || role == TILE_STASH || role == TILE_D_NEXT_STATE) continue;
     ir data;
     view v = frame_memory_view(h, role, place, &data);
-    if (role == TILE_D_OUTPUT) v.present = LLVMBuildIsNotNull(e->b, data, "");
+    if (role == TILE_D_OUTPUT) v.present = is_given(e, data);
     if (h->hooks->open_argument) h->hooks->open_argument(h, place, &v);
     p->time_stride[i] = frame_slot_field(h, role, place, offsetof(rec_slot, time_stride), e->i64);
     p->memory[i] = l->arguments[i] = v;

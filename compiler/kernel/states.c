@@ -1,7 +1,7 @@
 // States of an instance, and sums that live from run to run.
 #include "compiler/kernel/frame.h"
 
-ir frame_saves(kernel_frame *h) { return LLVMBuildIsNotNull(h->e->b, frame_saved_data(h), ""); }
+ir frame_saves(kernel_frame *h) { return is_given(h->e, frame_saved_data(h)); }
 
 void frame_save_before_chunk(kernel_frame *h, ir chunk) {
   emitter *e = h->e;

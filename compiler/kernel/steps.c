@@ -71,7 +71,7 @@ void frame_keep_states(kernel_frame *h, ir index) {
 static view row_of_stash(kernel_frame *h, const tile_place *place, ir step, lower *l) {
   emitter *e = h->e;
   if (h->plan->opening.program && place->stash >= h->plan->first_opening)
-    step = LLVMBuildAnd(e->b, step, integer(e, 1), "");
+    step = bit_and(e, step, integer(e, 1));
   else if (place->ahead)
     step = int_min(e, int_add_n(e, step, 1), integer(e, h->k->chunk - 1));
   return frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step,

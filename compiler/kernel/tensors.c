@@ -214,7 +214,7 @@ ir frame_is_first(kernel_frame *h, axis_set axes) {
     if (!axis_in(cut, axis)) continue;
     ir index = axis_in(h->m.tiled, axis) ? h->tile_first : h->at.index[axis];
     ir first = int_compare(e, LLVMIntEQ, index, integer(e, 0));
-    here = LLVMBuildAnd(e->b, here, first, "");
+    here = bit_and(e, here, first);
   }
   return here;
 }

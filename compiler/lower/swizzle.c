@@ -41,7 +41,7 @@ static ir swizzled(emitter *e, const swizzle *s, ir offset) {
   ir to = offset;
   for (int i = 0; i < s->count; i++) {
     ir bits = LLVMBuildLShr(e->b, offset, LLVMConstInt(type, (unsigned)s->swaps[i].down, 0), "");
-    bits = LLVMBuildAnd(e->b, bits, LLVMConstInt(type, (unsigned)s->swaps[i].bits, 0), "");
+    bits = bit_and(e, bits, LLVMConstInt(type, (unsigned)s->swaps[i].bits, 0));
     to = LLVMBuildXor(e->b, to, bits, "");
   }
   return to;

@@ -168,7 +168,7 @@ static void load_target(const model_kernel *k, loss_row *r, ir row) {
   ir weight = stack_slot(e, e->real, "weight");
   r->target = load_token(k, model_pointer(k, offsetof(model_cross_entropy, targets)), row);
   store_real(e, real_number(e, 1, 0), weight);
-  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, weights, ""));
+  emit_branch branch = branch_begin(e, is_given(e, weights));
   store_real(e, model_load(k, NUMBER_F32, weights, row), weight);
   branch_end(e, &branch);
   ir none = int_compare(e, LLVMIntEQ, r->target, integer(e, NO_TARGET));
@@ -198,7 +198,7 @@ static void write_gradient(const model_kernel *k, const loss_row *r, ir row, ir 
   ir scale = real_mul(e, r->weight, model_float(k, offsetof(model_cross_entropy, scale)));
   ir factor = real_div(e, scale, r->sum);
   ir first = int_mul(e, row, ROWS(k, model_cross_entropy, d_logits, stride));
-  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, to, ""));
+  emit_branch branch = branch_begin(e, is_given(e, to));
   emit_loop loop = loop_of_block(k, width);
   ir hit = int_compare(e, LLVMIntEQ, loop.index, r->target);
   ir d = real_mul(e, logit_exponential(k, r, loop.index), factor);
@@ -238,7 +238,7 @@ static void add_kernel(const model_kernel *k) {
   ir row = int_div(e, loop.index, width), column = int_rem(e, loop.index, width);
   ir at = int_add(e, int_mul(e, row, ROWS(k, model_add, to, stride)), column);
   store_real(e, real_number(e, 0, 0), sum);
-  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, from, ""));
+  emit_branch branch = branch_begin(e, is_given(e, from));
   ir place = int_add(e, int_mul(e, row, ROWS(k, model_add, from, stride)), column);
   ir x = model_load(k, k->rows, to, at), y = model_load(k, k->rows, from, place);
   store_real(e, real_add(e, x, y), sum);

@@ -62,8 +62,7 @@ static void copy_tile(const product *p, const factor *f, ir depth_first) {
     ir d =
         int_choose(e, deep_inside, int_rem_n(e, number, p->deep), int_div_n(e, number, MODEL_TILE));
     ir at = int_add(e, f->first, i), deep = int_add(e, depth_first, d);
-    ir inside =
-        LLVMBuildAnd(e->b, index_is_below(e, at, f->size), index_is_below(e, deep, p->depth), "");
+    ir inside = bit_and(e, index_is_below(e, at, f->size), index_is_below(e, deep, p->depth));
     ir safe_at = int_choose(e, inside, at, integer(e, 0));
     ir safe_deep = int_choose(e, inside, deep, integer(e, 0));
     ir place = int_add(e, int_mul(e, safe_at, f->along), int_mul(e, safe_deep, f->deep));
@@ -165,7 +164,7 @@ static void store_product_number(const product *p, ir i, ir j, ir sum) {
   ir to = model_pointer(k, FIELD(to)), bias = model_pointer(k, FIELD(bias));
   ir place = int_add(e, int_mul(e, i, model_number(k, FIELD(to_row))), j);
   ir total = real_slot(e, sum, "total");
-  emit_branch has_bias = branch_begin(e, LLVMBuildIsNotNull(e->b, bias, ""));
+  emit_branch has_bias = branch_begin(e, is_given(e, bias));
   real_add_to(e, total, model_load(k, NUMBER_F32, bias, j));
   branch_end(e, &has_bias);
   ir adds = int_compare(e, LLVMIntNE, model_number(k, FIELD(add)), integer(e, 0));
@@ -182,8 +181,7 @@ static void store_tile(const product *p) {
     place_of_register(p, r, &i, &j);
     i = int_add(e, p->row, i);
     j = int_add(e, p->column, j);
-    ir inside =
-        LLVMBuildAnd(e->b, index_is_below(e, i, p->rows), index_is_below(e, j, p->columns), "");
+    ir inside = bit_and(e, index_is_below(e, i, p->rows), index_is_below(e, j, p->columns));
     emit_branch branch = branch_begin(e, inside);
     store_product_number(p, i, j, load_real(e, p->sums[r], 0));
     branch_end(e, &branch);

@@ -56,7 +56,7 @@ static void add_sources(emitter *e, ir spread, ir from, ir i, ir sum) {
 
 static void make_number(emitter *e, ir spread, ir i) {
   ir sum = real_slot(e, real_number(e, 0, 0), "sum"), from = SPREAD(e->data, from);
-  ir to = element(e, e->real, SPREAD(e->data, to), i), given = LLVMBuildIsNotNull(e->b, from, "");
+  ir to = element(e, e->real, SPREAD(e->data, to), i), given = is_given(e, from);
   emit_branch adds =
       branch_begin(e, int_compare(e, LLVMIntNE, SPREAD(e->i64, adds), integer(e, 0)));
   real_add_to(e, sum, load_real(e, to, 0));
@@ -64,7 +64,7 @@ static void make_number(emitter *e, ir spread, ir i) {
   emit_branch taken = branch_begin(e, given);
   add_sources(e, spread, from, i, sum);
   branch_end(e, &taken);
-  emit_branch constant = branch_begin(e, LLVMBuildNot(e->b, given, ""));
+  emit_branch constant = branch_begin(e, bit_not(e, given));
   add_constant(e, spread, i, sum);
   branch_end(e, &constant);
   store_real(e, load_real(e, sum, 0), to);

@@ -60,10 +60,9 @@ static void add_delayed_row(const row_entry *x, ir side, ir row, ir number, ir s
   emitter *e = x->e;
   ir moved = int_add(e, SIDE(side, e->i64, offset), int_mul(e, SIDE(side, e->i64, ends), x->steps));
   ir from = int_add(e, row, moved), data = SIDE(side, e->data, data);
-  ir inside = LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGE, from, integer(e, 0)),
-                           int_compare(e, LLVMIntSLT, from, side_rows(x, side)), "");
-  emit_branch branch =
-      branch_begin(e, LLVMBuildAnd(e->b, inside, LLVMBuildIsNotNull(e->b, data, ""), ""));
+  ir inside = bit_and(e, int_compare(e, LLVMIntSGE, from, integer(e, 0)),
+                      int_compare(e, LLVMIntSLT, from, side_rows(x, side)));
+  emit_branch branch = branch_begin(e, bit_and(e, inside, is_given(e, data)));
   add_as(e, SIDE(side, e->i64, stored), data,
          int_add(e, delayed_row_address(x, side, from), number), sum);
   branch_end(e, &branch);
@@ -96,7 +95,7 @@ static row_entry read_row_entry(emitter *e, ir rows, ir number) {
   ir cu_seqlens = ROWS(rows, e->data, cu_seqlens);
   LLVMBuildStore(e->b, integer(e, 0), begin);
   LLVMBuildStore(e->b, ROWS(rows, e->i64, time), steps);
-  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, cu_seqlens, ""));
+  emit_branch branch = branch_begin(e, is_given(e, cu_seqlens));
   ir first = sequence_offset(e, cu_seqlens, number),
      end = sequence_offset(e, cu_seqlens, int_add_n(e, number, 1));
   LLVMBuildStore(e->b, first, begin);

@@ -147,7 +147,7 @@ static void make_number(emitter *e, ir fold, ir index, bool maxima) {
   find_operand_places(e, fold, index, operands, 2, places);
   ir to = OPERAND(operands[0], e->data, data), from = OPERAND(operands[1], e->data, data),
      sum = real_slot(e, FOLD(fold, e->real, absent), "sum");
-  emit_branch own = branch_begin(e, LLVMBuildIsNotNull(e->b, from, ""));
+  emit_branch own = branch_begin(e, is_given(e, from));
   store_real(e, data_number(e, from, places[1]), sum);
   branch_end(e, &own);
   ir terms = at_byte(e, fold, offsetof(rec_fold, terms));

@@ -53,6 +53,5 @@ void gpu_show_states(kernel_frame *h, frame_program *p) {
 }
 
 ir gpu_by_this_thread(kernel_frame *h, ir condition) {
-  return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->gpu->team.inside, "")
-                                  : condition;
+  return h->m.kind == MAP_THREADS ? bit_and(h->e, condition, h->gpu->team.inside) : condition;
 }

@@ -61,8 +61,8 @@ static view gpu_buffer_view(kernel_frame *h, lower *l, const plan_buffer *b, loc
 static void open_argument(kernel_frame *h, const tile_place *place, view *v) {
   emitter *e = h->e;
   if (!h->gpu->slice.of_matrix || !axis_in(tile_body_axes(place), h->k->value_axis)) return;
-  ir tokens = LLVMBuildNot(e->b, h->gpu->slice.of_matrix, "");
-  v->present = v->present ? LLVMBuildAnd(e->b, v->present, tokens, "") : tokens;
+  ir tokens = bit_not(e, h->gpu->slice.of_matrix);
+  v->present = v->present ? bit_and(e, v->present, tokens) : tokens;
 }
 
 // ---- results ----
@@ -81,7 +81,7 @@ static void open_target(kernel_frame *h, const frame_program *p, const tile_resu
     target->own = first;
     target->active = wanted;
   } else {
-    target->active = LLVMBuildAnd(e->b, wanted, first, "");
+    target->active = bit_and(e, wanted, first);
   }
   if (!target->over_threads) target->active = gpu_by_this_thread(h, target->active);
   if (h->plan->in_tiles && p == &h->main) {
@@ -106,7 +106,7 @@ static void single_target(kernel_frame *h, const tile_result *r, result_target *
 
 static void open_gpu_result(kernel_frame *h, frame_program *p, int i, ir data) {
   const tile_result *r = &p->p->program->results.items[i];
-  open_target(h, p, r, &p->l.results[i], LLVMBuildIsNotNull(h->e->b, data, ""));
+  open_target(h, p, r, &p->l.results[i], is_given(h->e, data));
   single_target(h, r, &p->l.results[i]);
 }
 

@@ -30,7 +30,7 @@ static void read_sequence_bounds(kernel_frame *h) {
   ir first = stack_slot(e, e->i64, "first"), steps = stack_slot(e, e->i64, "steps");
   ir before = stack_slot(e, e->i64, "before");
   ir sequences = frame_field(h, h->frame, offsetof(rec_gpu_frame, cu_seqlens), e->data);
-  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, sequences, ""));
+  emit_branch branch = branch_begin(e, is_given(e, sequences));
   ir at = element(e, e->i32, sequences, h->batch), after = element(e, e->i32, at, integer(e, 1));
   ir begin = LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, at, ""), e->i64, "");
   ir end = LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, after, ""), e->i64, "");

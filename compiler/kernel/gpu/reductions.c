@@ -72,8 +72,8 @@ static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total
   emitter *e = t->e;
   ir next = stack_slot(e, e->i64, "next"), at_once = int_mul_n(e, threads, MOST_AT_ONCE);
   ir indices[MOST_AT_ONCE], sums[MOST_AT_ONCE];
-  ir plain = LLVMBuildAnd(e->b, int_compare(e, LLVMIntSLE, t->rows, integer(e, 1)),
-                          int_compare(e, LLVMIntEQ, t->stored, integer(e, REC_STORED_NUMBER)), "");
+  ir plain = bit_and(e, int_compare(e, LLVMIntSLE, t->rows, integer(e, 1)),
+                     int_compare(e, LLVMIntEQ, t->stored, integer(e, REC_STORED_NUMBER)));
   ir end = int_choose(e, plain, int_sub(e, wanted, int_sub(e, at_once, threads)), integer(e, 0));
   LLVMBuildStore(e->b, first, next);
   emit_loop loop = loop_begin_by(e, first, end, at_once, "numbers");
@@ -89,7 +89,7 @@ static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total
 
 static void sum_task_of(const sum_task *t, ir first, ir threads, ir total) {
   emitter *e = t->e;
-  ir wanted = int_choose(e, LLVMBuildIsNotNull(e->b, t->to, ""), total, integer(e, 0)), sum;
+  ir wanted = int_choose(e, is_given(e, t->to), total, integer(e, 0)), sum;
   emit_loop loop =
       loop_begin_by(e, sum_plain(t, first, threads, wanted, total), wanted, threads, "number");
   emit_copy_sums(t, &loop.index, 1, total, &sum);
@@ -100,8 +100,8 @@ static void sum_task_of(const sum_task *t, ir first, ir threads, ir total) {
 // `count` bits of an i32, from bit `first` on, as an i64.
 static ir extracted_bits(emitter *e, ir x, unsigned first, unsigned count) {
   ir wide = LLVMBuildZExt(e->b, x, e->i64, "");
-  return LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, wide, integer(e, first), ""),
-                      integer(e, (INT64_C(1) << count) - 1), "");
+  return bit_and(e, LLVMBuildLShr(e->b, wide, integer(e, first), ""),
+                 integer(e, (INT64_C(1) << count) - 1));
 }
 
 static sum_task read_sum_task(emitter *e, ir list, ir task) {
@@ -137,7 +137,7 @@ static void sum_all(emitter *e, ir list, ir first, ir threads) {
   ir total = int_mul(e, t.rows, t.numbers),
      all = int_mul_n(e, int_mul(e, total, t.copies), sizeof(float));
   ir lines = int_add_n(e, all, REC_ALIGNMENT - 1);
-  lines = LLVMBuildAnd(e->b, lines, integer(e, -REC_ALIGNMENT), "");
+  lines = bit_and(e, lines, integer(e, -REC_ALIGNMENT));
   LLVMBuildStore(e->b, element(e, bytes, t.from, lines), from);
   sum_task_of(&t, first, threads, total);
   loop_end(e, &loop);

@@ -95,9 +95,9 @@ static ir rows_aligned(emitter *e, const view *v, ir address, axis_set axes) {
     if (!axis_in(axes, axis) || !v->stride[axis]) continue;
     if (int_known(v->stride[axis], &known) && (known * bytes % PIECE == 0 || known == 1)) continue;
     ir stride = int_mul(e, v->stride[axis], LLVMConstInt(e->i64, (unsigned long long)bytes, 0));
-    bits = LLVMBuildOr(e->b, bits, stride, "");
+    bits = bit_or(e, bits, stride);
   }
-  ir rest = LLVMBuildAnd(e->b, bits, LLVMConstInt(e->i64, PIECE - 1, 0), "");
+  ir rest = bit_and(e, bits, LLVMConstInt(e->i64, PIECE - 1, 0));
   return int_compare(e, LLVMIntEQ, rest, integer(e, 0));
 }
 

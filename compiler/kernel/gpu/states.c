@@ -42,11 +42,9 @@ static void load_state(kernel_frame *h, frame_program *p, int c) {
   }
   ir data;
   view memory = frame_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
-  ir there =
-      LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
+  ir there = bit_and(e, is_given(e, data), frame_is_first(h, place->partial));
   if (gpu_makes_summaries(h->k))
-    there = LLVMBuildAnd(e->b, there,
-                         int_compare(e, LLVMIntEQ, h->gpu->slice.number, integer(e, 0)), "");
+    there = bit_and(e, there, int_compare(e, LLVMIntEQ, h->gpu->slice.number, integer(e, 0)));
   load_or_clear(h, p, c, &memory, there);
 }
 
@@ -85,9 +83,8 @@ static void store_states(kernel_frame *h, frame_program *p) {
     if (kernel_find_slot(h->described, role, place) < 0) continue;
     ir data;
     view memory = frame_memory_view(h, role, place, &data);
-    ir wanted =
-        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
-    if (h->described->combines) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_slice(h, p), "");
+    ir wanted = bit_and(e, is_given(e, data), frame_writes_state(h, place));
+    if (h->described->combines) wanted = bit_and(e, wanted, gpu_is_last_slice(h, p));
     emit_branch branch = branch_begin(e, gpu_by_this_thread(h, wanted));
     frame_copy_state(h, p, place, &p->l.carried[c], &memory);
     branch_end(e, &branch);

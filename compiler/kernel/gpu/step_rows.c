@@ -116,7 +116,7 @@ static row_copy copy_of_step(kernel_frame *h, frame_program *p, int argument, ir
                 .from = frame_at_time(h, p->memory[argument], t, p->time_stride[argument]),
                 .to = step_row_view(h, p, argument, base, step),
                 .there = int_compare(e, LLVMIntSLT, t, h->time)};
-  if (c.from.present) c.there = LLVMBuildAnd(e->b, c.there, c.from.present, "");
+  if (c.from.present) c.there = bit_and(e, c.there, c.from.present);
   return c;
 }
 
@@ -168,7 +168,7 @@ static ir all_inside(kernel_frame *h, const frame_program *p, int argument, ir b
   emitter *e = h->e;
   ir inside = int_compare(e, LLVMIntSLE, int_add_n(e, begin, h->k->chunk), h->time);
   ir present = p->memory[argument].present;
-  return present ? LLVMBuildAnd(e->b, inside, present, "") : inside;
+  return present ? bit_and(e, inside, present) : inside;
 }
 
 static void start_chunk(kernel_frame *h, ir turn, ir chunk) {

@@ -27,7 +27,7 @@ static ir at_end_of(kernel_frame *h, axis_set axes, bool last) {
   }
   if (k->gpu.value_entries && axis_in(axes, k->gpu.value_axis)) {
     ir end = integer(e, last ? (gpu_tiles_of(k) - 1) * k->gpu.value_entries : 0);
-    here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntEQ, h->tile_first, end), "");
+    here = bit_and(e, here, int_compare(e, LLVMIntEQ, h->tile_first, end));
   }
   return here;
 }
@@ -41,7 +41,7 @@ void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result,
   target->first_pass = at_end_of(h, lacking, false);
   target->in_passes = at.offset >= 0;
   if (!target->in_passes) {  // all tiles make the same value; only the first one stores it
-    target->active = LLVMBuildAnd(e->b, target->active, target->first_pass, "");
+    target->active = bit_and(e, target->active, target->first_pass);
     return;
   }
   target->last_pass = at_end_of(h, lacking, true);

@@ -51,8 +51,7 @@ static void copy_state(kernel_frame *h, frame_program *p, const tile_place *plac
 
 static void open_host_result(kernel_frame *h, frame_program *p, int i, ir data) {
   const tile_result *r = &p->p->program->results.items[i];
-  p->l.results[i].active = LLVMBuildAnd(h->e->b, LLVMBuildIsNotNull(h->e->b, data, ""),
-                                        frame_stores_result(h, p, r), "");
+  p->l.results[i].active = bit_and(h->e, is_given(h->e, data), frame_stores_result(h, p, r));
 }
 
 static const kernel_hooks host_hooks = {
@@ -391,7 +390,7 @@ static void instances_inside(kernel_frame *h, ir first, ir last) {
   place_instance(h, loop.index, first);
   frame_open_instance(h, p);
   ir new_group = int_compare(e, LLVMIntEQ, h->at.index[h->m.shared_axis], integer(e, 0));
-  new_group = LLVMBuildOr(e->b, new_group, int_compare(e, LLVMIntEQ, loop.index, first), "");
+  new_group = bit_or(e, new_group, int_compare(e, LLVMIntEQ, loop.index, first));
   host_set_chunk(h, p, chunk, new_group);
   fetch_beside(h, loop.index, chunks.index, first, last);
   lower_region(&p->l, REGION_PROLOGUE);

@@ -52,8 +52,7 @@ void host_load_states(kernel_frame *h, frame_program *p) {
     }
     ir data;
     view memory = frame_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
-    ir there = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""),
-                            frame_is_first(h, place->partial), "");
+    ir there = bit_and(e, is_given(e, data), frame_is_first(h, place->partial));
     emit_branch branch = branch_begin(e, there);
     frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
     branch_else(e, &branch);
@@ -73,8 +72,7 @@ void host_store_states(kernel_frame *h, frame_program *p) {
     if (kernel_find_slot(h->described, role, place) < 0) continue;
     ir data;
     view memory = frame_memory_view(h, role, place, &data);
-    ir wanted =
-        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
+    ir wanted = bit_and(e, is_given(e, data), frame_writes_state(h, place));
     emit_branch branch = branch_begin(e, wanted);
     if (kernel_grid_of(h->k) & place->partial)
       add_state(h, p, place, &p->l.carried[c], &memory);

@@ -142,7 +142,7 @@ static ir rows_collide(kernel_frame *h, const frame_program *p, int i) {
   emitter *e = h->e;
   if (p->program->chunk != COLLIDING || !is_read_again(p, i)) return LLVMConstInt(e->i1, 0, 0);
   ir distance = int_mul_n(e, p->time_stride[i], h->m.f64 ? 8 : 4);
-  ir place = LLVMBuildAnd(e->b, distance, integer(e, SET_DISTANCE - 1), "");
+  ir place = bit_and(e, distance, integer(e, SET_DISTANCE - 1));
   return int_compare(e, LLVMIntEQ, place, integer(e, 0));
 }
 
@@ -178,11 +178,11 @@ static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows
   memory.base = element(e, view_type(e, &memory), memory.base, inside);
   ir available = present ? int_choose(e, present, rows, integer(e, 0)) : rows;
   ir padded = int_compare(e, LLVMIntSLT, available, integer(e, p->program->chunk));
-  padded = LLVMBuildOr(e->b, padded, rows_collide(h, p, i), "");
+  padded = bit_or(e, padded, rows_collide(h, p, i));
   if (always) padded = LLVMConstInt(e->i1, 1, 0);
   axis_set axes = tile_place_axes(p->program, place);
   bool shared = new_group && plan_is_shared(&h->m, plan_own_axes(place));
-  emit_branch branch = branch_begin(e, shared ? LLVMBuildAnd(e->b, padded, new_group, "") : padded);
+  emit_branch branch = branch_begin(e, shared ? bit_and(e, padded, new_group) : padded);
   pad_data data = {
       .from = &memory, .to = &copy, .axes = axes & ~h->m.instance, .t = t, .rows = available};
   p->l.outside = h->at;

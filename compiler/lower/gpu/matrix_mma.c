@@ -158,8 +158,8 @@ static void load_pair(lower *l, const matrix_product *p, const place_in_loops *a
 static ir upper_halves(emitter *e, ir low, ir high) {
   ir sixteen = LLVMConstInt(e->i32, 16, 0), upper = LLVMConstInt(e->i32, 0xffff0000u, 0);
   low = LLVMBuildLShr(e->b, LLVMBuildBitCast(e->b, low, e->i32, ""), sixteen, "");
-  high = LLVMBuildAnd(e->b, LLVMBuildBitCast(e->b, high, e->i32, ""), upper, "");
-  return LLVMBuildOr(e->b, high, low, "");
+  high = bit_and(e, LLVMBuildBitCast(e->b, high, e->i32, ""), upper);
+  return bit_or(e, high, low);
 }
 
 // Column 2 c has the first 8 bits of vector c, column 2 c + 1 what is left of it.
@@ -175,7 +175,7 @@ static void load_vectors(lower *l, const matrix_product *p, const warp_share *s,
     ir x[2];
     load_pair(l, p, &place, int_add_n(e, depth, half * 8), x);
     for (int i = 0; i < 2; i++) {
-      ir first = LLVMBuildAnd(e->b, LLVMBuildBitCast(e->b, x[i], e->i32, ""), s->taken, "");
+      ir first = bit_and(e, LLVMBuildBitCast(e->b, x[i], e->i32, ""), s->taken);
       x[i] = real_sub(e, x[i], LLVMBuildBitCast(e->b, first, e->real, ""));
     }
     b[half] = upper_halves(e, x[0], x[1]);

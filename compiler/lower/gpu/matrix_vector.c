@@ -279,10 +279,9 @@ static void rounds_at_once(lower *l, const matrix_product *p, const rounds *r,
   for (int i = 0; i < left.count; i++) {
     ir number = int_add_n(e, left.first, i);
     ir row = round_row(l, r, first_row, int_div(e, number, vectors));
-    ir here =
-        whole ? left.here : LLVMBuildAnd(e->b, left.here, int_compare(e, LLVMIntSLT, row, end), "");
+    ir here = whole ? left.here : bit_and(e, left.here, int_compare(e, LLVMIntSLT, row, end));
     if (made < r->sums)
-      here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntSLT, number, integer(e, made)), "");
+      here = bit_and(e, here, int_compare(e, LLVMIntSLT, number, integer(e, made)));
     emit_branch branch = branch_begin(e, here);
     gpu_matrix_finish(l, p, at, row, int_rem(e, number, vectors), sums[i]);
     branch_end(e, &branch);

@@ -42,7 +42,7 @@ static void split_f32(lower *l, const ir *bits, int count, ir *high, ir *low) {
       continue;
     }
     ir number = LLVMBuildBitCast(e->b, bits[r], e->i32, "");
-    high[r] = LLVMBuildAnd(e->b, LLVMBuildAdd(e->b, number, half, ""), kept, "");
+    high[r] = bit_and(e, LLVMBuildAdd(e->b, number, half, ""), kept);
     ir rest = real_sub(e, x, LLVMBuildBitCast(e->b, high[r], e->real, ""));
     low[r] = LLVMBuildBitCast(e->b, rest, e->i32, "");
   }
@@ -231,8 +231,7 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
       where.lanes = step == 2 ? 2 : 0;
       emit_branch branch = {0};
       if (!whole) {
-        ir inside =
-            LLVMBuildAnd(e->b, gpu_mma_below(l, row, dot->i), gpu_mma_below(l, column, dot->j), "");
+        ir inside = bit_and(e, gpu_mma_below(l, row, dot->i), gpu_mma_below(l, column, dot->j));
         branch = branch_begin(e, inside);
       }
       body(l, p, &where, &p->sums[tile][r]);

@@ -60,7 +60,7 @@ static operand_place place_of_element(lower *l, const mma *p, const mma_operand 
   if (!whole_lines) inside = gpu_mma_below(l, line, o->line);
   if (!whole_depth) {
     ir here = gpu_mma_below(l, k, depth);
-    inside = inside ? LLVMBuildAnd(e->b, inside, here, "") : here;
+    inside = inside ? bit_and(e, inside, here) : here;
   }
   operand_place where = {*at, inside};
   where.at.index[o->line] = inside ? int_choose(e, inside, line, integer(e, 0)) : line;
@@ -125,7 +125,7 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
   ir next = int_add_n(l->e, k, 1);
   if (has_bits(p, o)) {
     ir low = element_bits(l, p, o, at, line, k), high = element_bits(l, p, o, at, line, next);
-    return LLVMBuildOr(e->b, low, LLVMBuildShl(e->b, high, LLVMConstInt(e->i32, 16, 0), ""), "");
+    return bit_or(e, low, LLVMBuildShl(e->b, high, LLVMConstInt(e->i32, 16, 0), ""));
   }
   return packed(l, p, mma_operand_number(l, p, o, at, line, k),
                 mma_operand_number(l, p, o, at, line, next));

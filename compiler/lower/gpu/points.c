@@ -123,7 +123,7 @@ static void keep_lane_sums(lower *l, const sharing_lanes *s, const place_in_loop
                            const ir *totals, ir inside) {
   emitter *e = l->e;
   ir first = int_compare(e, LLVMIntEQ, s->lane, integer(e, 0));
-  emit_branch branch = branch_begin(e, inside ? LLVMBuildAnd(e->b, first, inside, "") : first);
+  emit_branch branch = branch_begin(e, inside ? bit_and(e, first, inside) : first);
   keep_sums(l, s->n->nest, at, totals);
   branch_end(e, &branch);
 }

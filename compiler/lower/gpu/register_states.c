@@ -166,7 +166,7 @@ static void pairs_by_alignment(lower *l, const register_accumulators *k, pair_vi
     return;
   }
   ir aligned = views->v->aligned;
-  if (views->factor) aligned = LLVMBuildAnd(l->e->b, aligned, views->factor->aligned, "");
+  if (views->factor) aligned = bit_and(l->e, aligned, views->factor->aligned);
   emit_branch branch = branch_begin(l->e, aligned);
   pairs_at(l, k, views, ALIGNED, body);
   branch_else(l->e, &branch);

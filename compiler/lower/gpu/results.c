@@ -24,9 +24,9 @@ static void store_in_passes(lower *l, const result_target *target, const place_i
   if (wide) x = spread(e, x, at->lanes);
   int lanes = wide ? at->lanes : 0;
   ir sum = real_slot(e, x, "sum");
-  ir later = LLVMBuildNot(e->b, target->first_pass, "");
+  ir later = bit_not(e, target->first_pass);
   // no other thread may read the sum before it is stored
-  if (l->only) later = LLVMBuildAnd(e->b, later, l->only, "");
+  if (l->only) later = bit_and(e, later, l->only);
   emit_branch branch = branch_begin(e, later);
   store_real(e, real_add(e, view_load(l, &target->sums, at, axes), x), sum);
   branch_end(e, &branch);

@@ -78,7 +78,7 @@ void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_
   ir stores = int_compare(e, LLVMIntSLT, p->pair, integer(e, 2)),
      end = integer(e, known_size(l, dot->i));
   if (known_size(l, dot->i) % GPU_TILE_ROWS)
-    stores = LLVMBuildAnd(e->b, stores, int_compare(e, LLVMIntSLT, row, end), "");
+    stores = bit_and(e, stores, int_compare(e, LLVMIntSLT, row, end));
   emit_branch branch = branch_begin(e, stores);
   for (int i = 1; i < p->nest->values.count; i++)
     if (rows[i])

@@ -106,7 +106,7 @@ static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
 
 // Whether a bit of a number is set, i1.
 static ir has_bit(emitter *e, ir number, int bit) {
-  ir all = LLVMBuildAnd(e->b, number, LLVMConstInt(e->i32, (unsigned long long)1 << bit, 0), "");
+  ir all = bit_and(e, number, LLVMConstInt(e->i32, (unsigned long long)1 << bit, 0));
   return int_compare(e, LLVMIntNE, all, LLVMConstInt(e->i32, 0, 0));
 }
 
@@ -121,10 +121,9 @@ typedef struct lane_level {
 static void open_level(lower *l, lane_level *s, int i, ir step, ir level) {
   emitter *e = l->e;
   ir one = LLVMConstInt(e->i32, 1, 0), size = LLVMBuildShl(e->b, one, level, "");
-  ir later =
-      int_compare(e, LLVMIntNE, LLVMBuildAnd(e->b, step, size, ""), LLVMConstInt(e->i32, 0, 0));
-  ir bits = LLVMBuildSelect(e->b, later, step, LLVMBuildNot(e->b, step, ""), "");
-  s->takes[i] = LLVMBuildAnd(e->b, bits, LLVMBuildSub(e->b, size, one, ""), "");
+  ir later = int_compare(e, LLVMIntNE, bit_and(e, step, size), LLVMConstInt(e->i32, 0, 0));
+  ir bits = LLVMBuildSelect(e->b, later, step, bit_not(e, step), "");
+  s->takes[i] = bit_and(e, bits, LLVMBuildSub(e->b, size, one, ""));
   s->sum[i] = choose(e, later, s->all[i], real_number(e, 0, 0));
 }
 
@@ -199,7 +198,7 @@ bool gpu_make_levels(lower *l, const plan_nest *nest) {
 // The highest bit in which two steps differ, 0 if there is none.
 static ir differing_bit(emitter *e, ir t, ir s) {
   ir differ = LLVMBuildXor(e->b, of_32_bits(e, t), of_32_bits(e, s), "");
-  differ = LLVMBuildOr(e->b, differ, LLVMConstInt(e->i32, 1, 0), "");
+  differ = bit_or(e, differ, LLVMConstInt(e->i32, 1, 0));
   ir args[] = {differ, LLVMConstInt(LLVMInt1TypeInContext(e->context), 1, 0)};
   ir zeros = call_intrinsic(e, "llvm.ctlz", &e->i32, 1, args, 2);
   return LLVMBuildSub(e->b, LLVMConstInt(e->i32, 31, 0), zeros, "");

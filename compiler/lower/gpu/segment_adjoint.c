@@ -147,8 +147,8 @@ static ir corner(lower *l, const adjoint *a) {
   ir zero = real_number(e, 0, 0), sum = NULL;
   for (int first = 0; first < a->block; first += a->parts) {
     ir number = int_add_n(e, a->part, first), t = int_add(e, a->row, number);
-    ir counted = LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGE, number, a->own),
-                              int_compare(e, LLVMIntSLT, number, integer(e, a->block - 1)), "");
+    ir counted = bit_and(e, int_compare(e, LLVMIntSGE, number, a->own),
+                         int_compare(e, LLVMIntSLT, number, integer(e, a->block - 1)));
     if (a->late || a->parts > a->block) t = int_min(e, t, integer(e, a->steps - 1));
     ir x = choose(e, counted, row_of_corner(l, a, t), zero);
     sum = sum ? real_add(e, sum, x) : x;

@@ -65,7 +65,7 @@ static ir warp_sum_place(lower *l, const team_sums *s, ir warp, ir number) {
 // first.
 static void halve(lower *l, ir *x, int count, int mask) {
   emitter *e = l->e;
-  ir bit = LLVMBuildAnd(e->b, gpu_lane(l), LLVMConstInt(e->i32, (unsigned)mask, 0), "");
+  ir bit = bit_and(e, gpu_lane(l), LLVMConstInt(e->i32, (unsigned)mask, 0));
   ir upper = int_compare(e, LLVMIntNE, bit, integer(e, 0));
   for (int i = 0; i < count / 2; i++) {
     ir low = x[i], high = x[i + count / 2];
@@ -91,7 +91,7 @@ static void sum_in_warps(lower *l, const team_sums *s, int first) {
   ir stores = int_compare(e, LLVMIntULT, number, integer(e, there));
   if (alike > 1) {
     ir rest = int_rem_n(e, gpu_lane(l), alike);
-    stores = LLVMBuildAnd(e->b, stores, int_compare(e, LLVMIntEQ, rest, integer(e, 0)), "");
+    stores = bit_and(e, stores, int_compare(e, LLVMIntEQ, rest, integer(e, 0)));
   }
   emit_branch branch = branch_begin(e, stores);
   ir at = warp_sum_place(l, s, gpu_warp(l), int_add_n(e, number, first));

@@ -53,7 +53,7 @@ static ir load_words(lower *l, ir address, int piece) {
   LLVMSetAlignment(words, (unsigned)(2 * piece));
   for (int i = 0; i < piece; i++) {
     ir word = LLVMBuildExtractElement(e->b, words, integer(e, i / 2), "");
-    ir bits = i % 2 ? LLVMBuildAnd(e->b, word, LLVMConstInt(e->i32, 0xffff0000u, 0), "")
+    ir bits = i % 2 ? bit_and(e, word, LLVMConstInt(e->i32, 0xffff0000u, 0))
                     : LLVMBuildShl(e->b, word, LLVMConstInt(e->i32, 16, 0), "");
     all = LLVMBuildInsertElement(e->b, all, bits, integer(e, i), "");
   }

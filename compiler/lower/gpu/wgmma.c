@@ -79,7 +79,7 @@ static ir descriptor_of(lower *l, const mma *p, const mma_operand *o, const plac
   if (p->unknown_zero) first = int_add(e, first, p->unknown_zero);
   first = LLVMBuildLShr(e->b, first, LLVMConstInt(e->i32, 4, 0), "");
   first = LLVMBuildZExt(e->b, first, e->i64, "");
-  return LLVMBuildOr(e->b, first, LLVMConstInt(e->i64, distances, 0), "");
+  return bit_or(e, first, LLVMConstInt(e->i64, distances, 0));
 }
 
 // The assembler keeps descriptors for later products, two registers for each, unless it cannot know

@@ -234,7 +234,7 @@ static ir any_of_entries(kernel_frame *h) {
   emit_loop loop = loop_begin(e, begin, end, 1, "entry");
   h->at.index[k->lane_axis] = loop.index;
   ir before = LLVMBuildLoad2(e->b, e->i1, any, "");
-  LLVMBuildStore(e->b, LLVMBuildOr(e->b, before, any_flag(h), ""), any);
+  LLVMBuildStore(e->b, bit_or(e, before, any_flag(h)), any);
   loop_end(e, &loop);
   return LLVMBuildLoad2(e->b, e->i1, any, "");
 }

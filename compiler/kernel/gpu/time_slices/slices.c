@@ -51,8 +51,7 @@ static void begin_earlier(kernel_frame *h) {
   emitter *e = h->e;
   ir steps = integer(e, h->k->program->chunk), none = integer(e, 0);
   ir behind = int_compare(e, LLVMIntSGT, h->gpu->slice.number, none);
-  h->gpu->slice.begins_earlier =
-      LLVMBuildAnd(e->b, behind, int_compare(e, LLVMIntSGT, h->time, none), "");
+  h->gpu->slice.begins_earlier = bit_and(e, behind, int_compare(e, LLVMIntSGT, h->time, none));
   ir more = int_choose(e, h->gpu->slice.begins_earlier, steps, none);
   h->gpu->entry_step = int_sub(e, h->gpu->entry_step, more);
   h->time = int_add(e, h->time, more);
@@ -61,8 +60,7 @@ static void begin_earlier(kernel_frame *h) {
 void gpu_end_warm_up(kernel_frame *h, frame_program *p, ir turn) {
   emitter *e = h->e;
   if (!warms_up(h->k)) return;
-  ir now = LLVMBuildAnd(e->b, h->gpu->slice.begins_earlier,
-                        int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
+  ir now = bit_and(e, h->gpu->slice.begins_earlier, int_compare(e, LLVMIntEQ, turn, integer(e, 1)));
   emit_branch branch = branch_begin(e, now);
   gpu_begin_factors(h, p);
   for (int c = 0; c < p->carried.count; c++) {
@@ -103,8 +101,7 @@ void gpu_cut_slice(kernel_frame *h) {
   if (!cuts_time(h)) return;
   ir whole = int_compare(e, LLVMIntEQ, h->gpu->tiles.count, integer(e, 1));
   if (h->described->combines) open_summary(h);
-  if (h->described->combines)
-    whole = LLVMBuildOr(e->b, whole, gpu_summaries_overflow(h, whole), "");
+  if (h->described->combines) whole = bit_or(e, whole, gpu_summaries_overflow(h, whole));
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, slice_steps)));
   ir before = int_mul(e, h->gpu->slice.number, steps);
@@ -162,8 +159,7 @@ void gpu_end_slice(kernel_frame *h, frame_program *p) {
     view to = gpu_summary_entry(h, place, h->gpu->slice.number);
     if (h->gpu->team.shares) to.aligned = gpu_aligned(h, p, &to, tile_body_axes(place));
     ir here = gpu_by_this_thread(h, frame_writes_state(h, place));
-    if (h->gpu->slice.of_matrix)
-      here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->gpu->slice.of_matrix, ""), "");
+    if (h->gpu->slice.of_matrix) here = bit_and(e, here, bit_not(e, h->gpu->slice.of_matrix));
     emit_branch branch = branch_begin(e, here);
     frame_copy_state(h, p, state, &p->l.carried[c], &to);
     branch_end(e, &branch);
@@ -384,11 +380,10 @@ static void combine_each_slice(kernel_frame *h, frame_program *p,
 // Slices after the last one with steps compute nothing, so they combine nothing.
 void gpu_combine_summaries(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
-  ir other =
-      p->backward
-          ? int_compare(e, LLVMIntSLT, h->gpu->slice.number, h->gpu->slice.last)
-          : LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGT, h->gpu->slice.number, integer(e, 0)),
-                         int_compare(e, LLVMIntSLE, h->gpu->slice.number, h->gpu->slice.last), "");
+  ir other = p->backward
+                 ? int_compare(e, LLVMIntSLT, h->gpu->slice.number, h->gpu->slice.last)
+                 : bit_and(e, int_compare(e, LLVMIntSGT, h->gpu->slice.number, integer(e, 0)),
+                           int_compare(e, LLVMIntSLE, h->gpu->slice.number, h->gpu->slice.last));
   emit_branch branch = branch_begin(e, other);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;

@@ -54,10 +54,10 @@ view gpu_summary_entry(kernel_frame *h, const tile_place *place, ir number) {
 view gpu_aligned_summary_entry(kernel_frame *h, frame_program *p, const tile_place *place,
                                ir number) {
   view v = gpu_summary_entry(h, place, number);
-  ir rest = LLVMBuildAnd(h->e->b, h->gpu->slice.summary_stride, integer(h->e, 3), "");
+  ir rest = bit_and(h->e, h->gpu->slice.summary_stride, integer(h->e, 3));
   if (!h->gpu->team.shares) return v;
-  v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, tile_body_axes(place)),
-                           int_compare(h->e, LLVMIntEQ, rest, integer(h->e, 0)), "");
+  v.aligned = bit_and(h->e, gpu_aligned(h, p, &v, tile_body_axes(place)),
+                      int_compare(h->e, LLVMIntEQ, rest, integer(h->e, 0)));
   return v;
 }
 

@@ -153,7 +153,7 @@ void gpu_end_column(kernel_frame *h, frame_program *p, const tile_place *state, 
   if (!gpu_is_column(h->k, state)) return;
   view to = matrix_view(h, state, h->gpu->slice.number,
                         kernel_has_own_lanes(h->k) ? integer(e, 0) : h->gpu->slice.first_column);
-  ir here = LLVMBuildAnd(e->b, h->gpu->slice.of_matrix, frame_writes_state(h, state), "");
+  ir here = bit_and(e, h->gpu->slice.of_matrix, frame_writes_state(h, state));
   emit_branch branch = branch_begin(e, gpu_by_this_thread(h, here));
   if (!kernel_has_own_lanes(h->k)) to.aligned = gpu_aligned(h, p, &to, tile_body_axes(state));
   frame_copy_state(h, p, state, from, &to);
