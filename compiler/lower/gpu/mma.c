@@ -178,31 +178,32 @@ static void start_sums(lower *l, const mma *p, const place_in_loops *at, const i
   for (int i = 0; i < (at->lanes ? at->lanes : 1); i++) store_real(e, lane_of(e, x, i), slots[i]);
 }
 
+// A number of the accumulator, or two neighbours of a row.
+static ir number_of(emitter *e, const place_in_loops *at, const ir *slots) {
+  return at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
+}
+
+static void set_number(emitter *e, const place_in_loops *at, const ir *slots, ir x) {
+  at->lanes ? gpu_set_pair(e, slots, x) : store_real(e, x, slots[0]);
+}
+
 static void finish_mma_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
-  emitter *e = l->e;
   l->row_sums = p->row_sums[(slots - &p->sums[0][0]) % 4 / 2];
-  ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
-  gpu_last_sum(l, p->nest, p->operands, at, x);
+  gpu_last_sum(l, p->nest, p->operands, at, number_of(l->e, at, slots));
 }
 
 // Scales the accumulator of the first of two products, before the second is added.
 static void scale_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
-  emitter *e = l->e;
-  ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
-  x = gpu_between_products(l, at, p->nest, x);
-  if (at->lanes) gpu_set_pair(e, slots, x);
-  if (!at->lanes) store_real(e, x, slots[0]);
+  ir x = number_of(l->e, at, slots);
+  set_number(l->e, at, slots, gpu_between_products(l, at, p->nest, x));
 }
 
 // Adds the scaled first product to the accumulator of the second.
 static void add_scaled_product(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
   const ir *others = &p->others[0][0] + (slots - &p->sums[0][0]);
-  ir x = at->lanes ? gpu_pair_of(e, others) : load_real(e, others[0], 0);
-  ir sum = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
-  sum = real_add(e, sum, gpu_between_products(l, at, p->nest, x));
-  if (at->lanes) gpu_set_pair(e, slots, sum);
-  if (!at->lanes) store_real(e, sum, slots[0]);
+  ir x = number_of(e, at, others), sum = number_of(e, at, slots);
+  set_number(e, at, slots, real_add(e, sum, gpu_between_products(l, at, p->nest, x)));
 }
 
 // May a lane handle two neighbours of a row as a vector? Rows of results end with the sequence, so
