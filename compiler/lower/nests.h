@@ -29,6 +29,8 @@ typedef void nest_function(lower *l, const place_in_loops *at, void *data);
 
 // view.c
 view lower_buffer(lower *l, int buffer);
+// An operand of a product or a system: its pack, or the value itself where there is none (-1).
+view lower_operand(lower *l, tile_id id, int pack);
 // Whether the numbers of a view at a place are the lanes of a vector.
 bool view_in_lanes(const view *v, const place_in_loops *at, axis_set axes);
 

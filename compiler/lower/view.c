@@ -81,6 +81,10 @@ view lower_buffer(lower *l, int buffer) {
   return buffer_view(l, b, l->buffers[buffer]);
 }
 
+view lower_operand(lower *l, tile_id id, int pack) {
+  return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
+}
+
 static view renamed_view(view x, int from, int to) {
   ir stride = x.stride[from];
   x.stride[from] = NULL;

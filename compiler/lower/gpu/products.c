@@ -137,10 +137,6 @@ static void by_threads(lower *l, const plan_nest *nest, const gpu_operands *o) {
   loop_end(e, &loop);
 }
 
-static view packed_operand_view(lower *l, tile_id id, int pack) {
-  return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
-}
-
 // REGION_STEPS: the rows of all steps of a chunk.
 static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
   plan_buffer row = plan_kept_row(l->m, l->p, id, pack);
@@ -152,8 +148,8 @@ static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
 
 static gpu_factors product_factors(lower *l, tile_id id, const plan_dot *dot) {
   gpu_factors f = {.dot = dot,
-                   .a = packed_operand_view(l, dot->a, dot->pack_a),
-                   .b = packed_operand_view(l, dot->b, dot->pack_b)};
+                   .a = lower_operand(l, dot->a, dot->pack_a),
+                   .b = lower_operand(l, dot->b, dot->pack_b)};
   f.a_axes = value(l, dot->a)->axes;
   f.b_axes = value(l, dot->b)->axes;
   if (dot->k == l->p->steps) {

@@ -244,8 +244,7 @@ static bool solves_by_lanes(lower *l, gpu_system *s, const loop_axes *columns) {
 void gpu_solve(lower *l, const plan_nest *nest) {
   gpu_system s = {.id = nest->values.items[0], .rows = MOST_ROWS, .steps = MOST_STEPS};
   const tile_value *v = value(l, s.id);
-  int pack = nest->dot.pack_a;
-  s.a = pack < 0 ? value_view(l, nest->dot.a) : lower_buffer(l, pack);
+  s.a = lower_operand(l, nest->dot.a, nest->dot.pack_a);
   s.x = lower_buffer(l, l->p->values[s.id].buffer);
   s.row = tile_row_axis(v), s.pair = tile_column_axis(v), s.transposed = tile_is_transposed(v);
   while (known_size(l, s.row) % s.rows) s.rows /= 2;

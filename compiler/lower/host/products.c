@@ -360,11 +360,6 @@ static void call_product_function(emitter *e, shape s, const ir *given) {
 
 // ---- a product of the plan ----
 
-static view operand_view(lower *l, tile_id id, int pack) {
-  if (pack < 0) return value_view(l, id);
-  return buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
-}
-
 static k_range nonzero_depth(const lower *l, const plan_dot *d) {
   int t = l->p->program->time_axis, s = l->p->program->pair_axis;
   const plan_value *a = &l->p->values[d->a], *b = &l->p->values[d->b];
@@ -521,13 +516,11 @@ void host_dot(lower *l, const plan_nest *nest) {
   tile_id begun = plan_begun_sum(l->p, nest);  // as a state by a factor (plan/decayed_sums.c)
   dot_data d = {.nest = nest, .scale = NO_TILE};
   if (begun != NO_TILE) d.scale = plan_state_factor(l->p, begun);
-  d.a = operand_view(l, dot->a, dot->pack_a);
-  d.b = operand_view(l, dot->b, dot->pack_b);
+  d.a = lower_operand(l, dot->a, dot->pack_a);
+  d.b = lower_operand(l, dot->b, dot->pack_b);
   bool add = pv->into != NO_TILE;
-  int buffer = add ? l->p->values[pv->into].buffer : pv->buffer;
-  const plan_buffer *c = &l->p->buffers.items[buffer];
-  view to = c->carried >= 0 ? l->carried[c->carried] : buffer_view(l, c, l->buffers[buffer]);
-  if (dot->pack_c >= 0) d.c = operand_view(l, id, dot->pack_c);
+  view to = lower_buffer(l, add ? l->p->values[pv->into].buffer : pv->buffer);
+  if (dot->pack_c >= 0) d.c = lower_operand(l, id, dot->pack_c);
   if (dot->pack_c < 0) d.c = add ? view_of_product(l, l->p->values[pv->into].dot, to) : to;
   d.a_axes = tile_at(program, dot->a)->axes;
   d.b_axes = tile_at(program, dot->b)->axes;

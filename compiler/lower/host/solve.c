@@ -159,11 +159,8 @@ static void call_system(lower *l, const place_in_loops *at, void *data) {
 void host_solve(lower *l, const plan_nest *nest) {
   solve_data d = {.id = nest->values.items[0], .j = nest->dot.j};
   const tile_value *v = value(l, d.id);
-  int pack = nest->dot.pack_a, buffer = l->p->values[d.id].buffer;
-  const plan_buffer *b = &l->p->buffers.items[buffer];
-  d.a = pack < 0 ? value_view(l, nest->dot.a)
-                 : buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
-  d.x = b->carried >= 0 ? l->carried[b->carried] : buffer_view(l, b, l->buffers[buffer]);
+  d.a = lower_operand(l, nest->dot.a, nest->dot.pack_a);
+  d.x = lower_buffer(l, l->p->values[d.id].buffer);
   value_copy right_side = {.from = v->args[1], .to = d.x, .axes = v->axes, .apart = -1};
   lower_points(l, plan_tile_axes(l->m, v->axes), false, lower_copy_value, &right_side);
   axis_set around = plan_tile_axes(l->m, v->axes) & ~axis_bit(tile_row_axis(v));
