@@ -194,7 +194,7 @@ static void report(const writer *w) {
 
 // --logits: what each token was drawn from, one row each.
 static rec_status save_logits(const writer *w, const char *path) {
-  const int64_t shape[] = {w->written, w->sampler.count};
+  const int64_t shape[] = {w->drawn, w->sampler.count};
   const rec_tensor tensor = {
       "logits", REC_F64, 2, shape, w->logits, (size_t)(shape[0] * shape[1]) * sizeof *w->logits};
   const rec_metadata mark = {"rec.mark", OUTPUT_MARK_TEXT};

@@ -22,6 +22,27 @@ static rec_status take_tokens(writer *w, const token_id *tokens, int64_t count) 
   return generator_read(w->g, tokens, count);
 }
 
+static rec_status unknown_character(const writer *w, const char *text, size_t size, int64_t place) {
+  enum { SHOWN = 200 };
+  const char *all = w->alphabet.characters;
+  char found[16];
+  uint32_t point;
+  int length = train_character((const unsigned char *)text, size, &point);
+  size_t shown = strlen(all);
+  if (!length)
+    snprintf(found, sizeof found, "the byte %d", (unsigned char)*text);
+  else if (point < ' ')
+    snprintf(found, sizeof found, "U+%04X", point);
+  else
+    snprintf(found, sizeof found, "`%.*s`", length, text);
+  if (shown > SHOWN)
+    for (shown = SHOWN; (all[shown] & 0xC0) == 0x80;) shown--;
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "expected a prompt of characters of the model's text, found %s as character "
+                  "%" PRId64 "; the text has %d: %.*s%s",
+                  found, place, w->alphabet.count, (int)shown, all, all[shown] ? ".." : "");
+}
+
 // Characters may begin in one block of bytes and end in the next.
 static rec_status read_characters(writer *w, const char *bytes, size_t count) {
   token_id tokens[BLOCK_OF_PROMPT + 4];
@@ -33,11 +54,7 @@ static rec_status read_characters(writer *w, const char *bytes, size_t count) {
   for (int length; at < size; at += (size_t)length, found++) {
     length = train_alphabet_read(&w->alphabet, text + at, size - at, &tokens[found]);
     if (length < 0) break;
-    if (!length)
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of characters of the model's text, found another as "
-                      "character %" PRId64,
-                      w->read + found);
+    if (!length) return unknown_character(w, text + at, size - at, w->read + found);
   }
   w->part_size = size - at;
   memcpy(w->part, text + at, size - at);
@@ -178,7 +195,10 @@ rec_status writer_read(writer *w, const char *text, const char *path) {
 
 // ---- writing ------------------------------------------------------------------------------------
 
-static bool print_bytes(const char *bytes, size_t size) {
+// A character has one byte that continues none.
+static bool print_bytes(writer *w, const char *bytes, size_t size) {
+  for (size_t i = 0; i < size && w->kind != TEXT_WORDS; i++)
+    w->written += w->kind == TEXT_BYTES || (bytes[i] & 0xC0) != 0x80;
   return fwrite(bytes, 1, size, stdout) == size && !fflush(stdout);
 }
 
@@ -191,7 +211,7 @@ static size_t begun_stop(const utf8_text *text, const char *stop) {
 }
 
 static bool write_held_text(writer *w, const char *bytes, size_t size) {
-  if (!w->stop) return !size || print_bytes(bytes, size);
+  if (!w->stop) return !size || print_bytes(w, bytes, size);
   text_add(&w->held, bytes, size);
   if (w->held.failed) return false;
   const char *found =
@@ -199,7 +219,7 @@ static bool write_held_text(writer *w, const char *bytes, size_t size) {
   w->ended = w->cut = found != NULL;
   size_t ready =
       found ? (size_t)(found - w->held.bytes) : w->held.size - begun_stop(&w->held, w->stop);
-  bool good = !ready || print_bytes(w->held.bytes, ready);
+  bool good = !ready || print_bytes(w, w->held.bytes, ready);
   w->held.size -= ready;
   if (ready) memmove(w->held.bytes, w->held.bytes + ready, w->held.size);
   return good;
@@ -219,8 +239,12 @@ static bool write_next_token(writer *w, int token) {
   for (int i = 0; i < w->end_count; i++) w->ended = w->ended || w->ends[i] == token;
   if (w->ended) return true;
   if (w->kind == TEXT_NUMBERS)
-    return printf(w->written ? " %d" : "%d", token) > 0 && !fflush(stdout);
-  if (w->kind == TEXT_WORDS) return put_words(w, token, false);
+    return printf(w->written++ ? " %d" : "%d", token) > 0 && !fflush(stdout);
+  if (w->kind == TEXT_WORDS) {
+    bool good = put_words(w, token, false);
+    w->written += !w->cut;
+    return good;
+  }
   if (w->kind == TEXT_CHARACTERS) text = train_alphabet_text(&w->alphabet, token, &size);
   return write_held_text(w, text, (size_t)size);
 }
@@ -230,22 +254,22 @@ static bool put_rest(writer *w) {
   if (w->kind == TEXT_NUMBERS) return !w->written || (putchar('\n') >= 0 && !fflush(stdout));
   if (w->cut) return true;
   bool good = w->kind != TEXT_WORDS || put_words(w, 0, true);
-  return good && (w->cut || !w->held.size || print_bytes(w->held.bytes, w->held.size));
+  return good && (w->cut || !w->held.size || print_bytes(w, w->held.bytes, w->held.size));
 }
 
 static rec_status write_token(writer *w, int64_t count) {
   const double *logits = generator_logits(w->g);
-  int token = sample_token(&w->sampler, logits, (uint64_t)w->written);
+  int token = sample_token(&w->sampler, logits, (uint64_t)w->drawn);
   if (token < 0)
     return rec_fail(REC_ERROR_FORMAT, "expected logits, found NaN or infinity after %" PRId64 " %s",
-                    w->read + w->written, writer_unit(w));
+                    w->read + w->drawn, writer_unit(w));
   if (w->logits)
-    memcpy(w->logits + w->written * w->sampler.count, logits,
+    memcpy(w->logits + w->drawn * w->sampler.count, logits,
            (size_t)w->sampler.count * sizeof *logits);
   if (!write_next_token(w, token))
     return rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
-  w->written++;
-  if (w->ended || w->written == count) return REC_OK;
+  w->drawn++;
+  if (w->ended || w->drawn == count) return REC_OK;
   const token_id next = (token_id)token;
   return generator_read(w->g, &next, 1);
 }
@@ -253,7 +277,7 @@ static rec_status write_token(writer *w, int64_t count) {
 rec_status writer_write(writer *w, int64_t count) {
   double begin = clock_seconds(CLOCK_MONOTONIC);
   rec_status status = REC_OK;
-  while (!status && !*w->stopped && !w->ended && w->written < count) status = write_token(w, count);
+  while (!status && !*w->stopped && !w->ended && w->drawn < count) status = write_token(w, count);
   if (!status && !put_rest(w))
     status = rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
   w->written_seconds = clock_seconds(CLOCK_MONOTONIC) - begin;

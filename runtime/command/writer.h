@@ -32,7 +32,8 @@ typedef struct writer {
   size_t part_size;
   int64_t number;  // that the digits read so far begin, or -1
   double *logits;  // NULL, or room for those that each token was drawn from
-  int64_t read, written;
+  // Written is what was drawn, without what ends the text; of words, without the one that ends it.
+  int64_t read, drawn, written;
   double read_seconds, written_seconds;
 } writer;
 

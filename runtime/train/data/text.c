@@ -11,14 +11,15 @@
 
 enum { POINTS = 0x110000, STRIDE = 64 };
 
+// The bytes of the character that begins with this one; 0: none does.
+static int length_from(unsigned char first) {
+  return first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
+}
+
 int train_character(const unsigned char *text, size_t size, uint32_t *point) {
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   unsigned char first = text[0];
-  int length = first < 0x80       ? 1
-               : first >> 5 == 6  ? 2
-               : first >> 4 == 14 ? 3
-               : first >> 3 == 30 ? 4
-                                  : 0;
+  int length = length_from(first);
   if (!length || (size_t)length > size) return 0;
   uint32_t p = length == 1 ? first : first & (0x7Fu >> length);
   for (int i = 1; i < length; i++) {
@@ -143,11 +144,20 @@ train_alphabet train_alphabet_of(const char *characters) {
   return a;
 }
 
+// Whether more bytes may make a character of these.
+static bool is_cut_character(const char *text, size_t size) {
+  const unsigned char first = (unsigned char)*text;
+  if (first < 0xC2 || (size_t)length_from(first) <= size) return false;
+  for (size_t i = 1; i < size; i++)
+    if ((text[i] & 0xC0) != 0x80) return false;
+  return true;
+}
+
 int train_alphabet_read(const train_alphabet *a, const char *text, size_t size, token_id *token) {
   if (!a->characters) return *token = (unsigned char)*text, 1;
   uint32_t point;
   int length = train_character((const unsigned char *)text, size, &point);
-  if (!length && size < 4 && (unsigned char)*text >= 0xC2) return -1;
+  if (!length && is_cut_character(text, size)) return -1;
   *token = 0;
   for (const char *at = a->characters; length && *at; at += width(at), ++*token)
     if (!strncmp(at, text, (size_t)length)) return length;
