@@ -98,7 +98,7 @@ const ast_expr *setting_value(train_settings *k, int setting, const char *wanted
 bool setting_in_range(train_settings *k, const ast_expr *at, const char *what, double x, double low,
                       double high) {
   if (x >= low && x <= high) return true;
-  return diag_error(k->b->diag, at->span, "expected %s between %g and %g, found %g", what, low,
+  return diag_error(k->b->diag, at->span, "expected %s between %g and %g, found %.15g", what, low,
                     high, x);
 }
 
