@@ -1,27 +1,40 @@
 #include "runtime/json_file.h"
 
-static int text_line_number(const char *text, const char *place) {
-  int line = 1;
-  for (; text < place; text++) line += *text == '\n';
-  return line;
+#include <string.h>
+
+static rec_status fail_at(const char *path, const char *text, const char *place) {
+  int line = 1, column = 1;
+  for (; text < place; text++) {
+    line += *text == '\n';
+    column = *text == '\n' ? 1 : column + 1;
+  }
+  return rec_fail(REC_ERROR_FORMAT, "%s:%d:%d: expected JSON, found something else", path, line,
+                  column);
+}
+
+rec_status json_read_text(const char *path, const char *text, size_t size, cJSON **json) {
+  const char *end = text;
+  rec_status status = REC_OK;
+  *json = size ? cJSON_ParseWithLengthOpts(text, size, &end, false) : NULL;
+  for (; *json && end < text + size && strchr(" \t\r\n", *end); end++) {
+  }
+  if (!*json || end < text + size)
+    status = fail_at(path, text, end ? end : text);
+  else if (!cJSON_IsObject(*json))
+    status = rec_fail(REC_ERROR_FORMAT, "%s: expected a JSON object, found another value", path);
+  if (!status) return REC_OK;
+  cJSON_Delete(*json);
+  *json = NULL;
+  return status;
 }
 
 rec_status json_read_file(const char *path, cJSON **json) {
   rec_mapping file;
-  const char *end = NULL;
   *json = NULL;
   rec_status status = rec_map(path, &file);
   if (status) return status;
-  if (file.size) *json = cJSON_ParseWithLengthOpts(file.bytes, file.size, &end, false);
-  if (!*json)
-    status = rec_fail(REC_ERROR_FORMAT, "%s:%d: expected JSON, found something else", path,
-                      end ? text_line_number(file.bytes, end) : 1);
-  else if (!cJSON_IsObject(*json))
-    status = rec_fail(REC_ERROR_FORMAT, "%s: expected a JSON object, found another value", path);
+  status = json_read_text(path, file.bytes, file.size, json);
   rec_unmap(&file);
-  if (!status) return REC_OK;
-  cJSON_Delete(*json);
-  *json = NULL;
   return status;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "runtime/json_file.h"
 #include "runtime/tokenizer/parts.h"
 
 // ---- the vocabulary --------------------------------------------------------------------------
@@ -249,11 +250,9 @@ static rec_status read_members(tokenizer *t, const cJSON *json) {
 static rec_status read_json(tokenizer *t, const char *bytes, size_t size) {
   rec_status status = check_bytes(t, bytes, size);
   if (status) return status;
-  cJSON *json = cJSON_ParseWithLength(bytes, size);
-  status =
-      cJSON_IsObject(json)
-          ? read_members(t, json)
-          : rec_fail(REC_ERROR_FORMAT, "%s: expected a JSON object, found something else", t->path);
+  cJSON *json;
+  status = json_read_text(t->path, bytes, size, &json);
+  if (!status) status = read_members(t, json);
   cJSON_Delete(json);
   if (!status) t->cuts = find_cuts(t);
   return status;

@@ -308,7 +308,8 @@ TEST(test_refused) {
   refuses_text("{\"model\": {\"vocab\": {\"a\\u0000b\": 0}}}",
                "t.json: expected tokens without the character \\u0000, found one with it");
   refuses_text("{\"a\xff\": 1}", "t.json: expected JSON in UTF-8, found other bytes");
-  refuses_text("[]", "t.json: expected a JSON object, found something else");
+  refuses_text("[]", "t.json: expected a JSON object, found another value");
+  refuses_text("{\"model\":\n  {},}", "t.json:2:6: expected JSON, found something else");
   refuses_text(
       "1 'ab' 3\n",
       "t.json:1: expected a number, a text in quotes and its length in bytes, found another line");

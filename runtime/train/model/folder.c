@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compiler/abi/json.h"
+#include "runtime/json_file.h"
 #include "runtime/torch_file.h"
 
 enum { MOST_FILES = 1000 };
@@ -26,14 +26,14 @@ struct tensor_folder {
 
 // ---- JSON as Python writes it -------------------------------------------------------------------
 
-// Numbers that JSON has no form for: as strings that begin with a mark they pass the parser.
+// Numbers that JSON has no form for: as strings that begin with a mark they pass the parser. Each
+// string is as long as its word, so that messages name the place in the file.
 static const char *const bare_words[] = {"Infinity", "-Infinity", "NaN"};
 enum { MARK = 1 };
 
-static char *mark_bare_words(const char *text, size_t size) {
+static char *mark_bare_words(const char *text, size_t size, size_t *length) {
   char *marked = NULL;
-  size_t length;
-  FILE *out = open_memstream(&marked, &length);
+  FILE *out = open_memstream(&marked, length);
   bool quoted = false;
   for (size_t at = 0; out && at < size;) {
     const char *word = NULL;
@@ -43,7 +43,7 @@ static char *mark_bare_words(const char *text, size_t size) {
         word = bare_words[i];
     if (text[at] == '"') quoted = !quoted;
     if (word)
-      fprintf(out, "\"\\u%04x%s\"", MARK, word);
+      fprintf(out, "\"%c%s\"", MARK, word + 3);
     else
       putc(text[at], out);
     if (quoted && text[at] == '\\' && at + 1 < size) putc(text[++at], out);
@@ -58,8 +58,10 @@ static void make_bare(cJSON *item) {
   for (; item; item = item->next) {
     make_bare(item->child);
     if (!cJSON_IsString(item) || item->valuestring[0] != MARK) continue;
-    memmove(item->valuestring, item->valuestring + 1, strlen(item->valuestring));
-    item->type = (item->type & ~cJSON_String) | cJSON_Raw;
+    for (int i = 0; i < 3; i++)
+      if (!strcmp(item->valuestring + 1, bare_words[i] + 3) &&
+          cJSON_SetValuestring(item, bare_words[i]))
+        item->type = (item->type & ~cJSON_String) | cJSON_Raw;
   }
 }
 
@@ -69,14 +71,13 @@ rec_status folder_read_json(const char *folder, const char *name, cJSON **json) 
   *json = NULL;
   rec_status status = rec_map(path.text, &bytes);
   if (status) return status;
-  char *text = mark_bare_words(bytes.bytes, bytes.bytes ? bytes.size : 0);
-  *json = text ? cJSON_Parse(text) : NULL;
+  size_t size;
+  char *text = mark_bare_words(bytes.bytes, bytes.bytes ? bytes.size : 0, &size);
+  status = text ? json_read_text(path.text, text, size, json) : rec_no_memory();
   free(text);
   rec_unmap(&bytes);
-  if (cJSON_IsObject(*json)) return make_bare((*json)->child), REC_OK;
-  cJSON_Delete(*json);
-  *json = NULL;
-  return rec_fail(REC_ERROR_FORMAT, "%s: expected a JSON object, found none", path.text);
+  if (!status) make_bare((*json)->child);
+  return status;
 }
 
 // ---- files --------------------------------------------------------------------------------------
