@@ -101,11 +101,15 @@ void start_program(const char *name, int status) {
   watch_stack(name, status);
 }
 
+// A reason that is long past is found by another line.
 int end_program(const char *name, int status, int failed) {
   bool lost = ferror(stdout);
   errno = 0;
-  if (fclose(stdout)) lost = true;
+  if (lost && write(STDOUT_FILENO, "\n", 1) == 1) errno = 0;
+  int reason = errno;
+  if (fclose(stdout)) lost = true, reason = reason ? reason : errno;
   if (status || !lost) return status;
-  fprintf(stderr, "%s: standard output: %s\n", name, errno ? strerror(errno) : "cannot be written");
+  fprintf(stderr, "%s: standard output: %s\n", name,
+          reason ? strerror(reason) : "cannot be written");
   return failed;
 }
