@@ -73,13 +73,22 @@ static void read_device(words *w, const char *name, module_request *request) {
   usage_error(w, "expected host, simt or cuda after `--device`, found `%s`", name);
 }
 
+// Of a file or a folder.
+static bool is_place(const char *value) {
+  return strstr(value, "DIR") || strstr(value, "FILE") || strstr(value, "PATH");
+}
+
 static void read_option(words *w, const option *o, const char *text, void *to) {
   module_request *module = to;
   int64_t number;
   rec_dtype type;
   switch (o->kind) {
     case OPTION_FLAG: *(bool *)to = true; break;
-    case OPTION_TEXT: *(const char **)to = text; break;
+    case OPTION_TEXT:
+      *(const char **)to = text;
+      if (!*text && is_place(o->value))
+        usage_error(w, "expected %s after `%s`, found an empty word", o->value, o->name);
+      break;
     case OPTION_NUMBER: *(int64_t *)to = read_option_number(w, o, text); break;
     case OPTION_THREADS:
       number = read_option_number(w, o, text);
