@@ -1,8 +1,8 @@
 // Has .rec files, and the source that libraries carry, compiled by recc.
 //
 // The library is made in a private folder under $TMPDIR and loaded. Then the folder goes: at once,
-// on errors, and on signals that end the program. Signals are taken one by one while recc runs, so
-// nothing is done inside a handler.
+// on errors, and on signals that end the program. These are blocked while the folder is there, and
+// taken one by one while recc runs, so nothing is done inside a handler.
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -25,6 +25,16 @@
 #include "runtime/train/report/whole_file.h"
 
 extern char **environ;
+
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { ENDING_SIGNALS = sizeof ending_signals / sizeof *ending_signals };
+
+static void block_ending_signals(sigset_t *before) {
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (int i = 0; i < ENDING_SIGNALS; i++) sigaddset(&ending, ending_signals[i]);
+  sigprocmask(SIG_BLOCK, &ending, before);
+}
 
 static void remove_folder(const char *folder) {
   DIR *list = opendir(folder);
@@ -59,12 +69,13 @@ static int wait_for_child(pid_t child, const sigset_t *signals, int *ending_sign
 static int run_program(char **program, int *ending_signal) {
   sigset_t taken, before, of_child;
   sigemptyset(&taken);
-  const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
-  for (int i = 0; i < 4; i++) sigaddset(&taken, numbers[i]);
+  sigaddset(&taken, SIGCHLD);
+  for (int i = 0; i < ENDING_SIGNALS; i++) sigaddset(&taken, ending_signals[i]);
   struct sigaction usual = {.sa_handler = SIG_DFL}, child_before;
   sigaction(SIGCHLD, &usual, &child_before);  // were it ignored, there would be nothing to wait for
   sigprocmask(SIG_BLOCK, &taken, &before);
   of_child = before;
+  for (int i = 0; i < ENDING_SIGNALS; i++) sigdelset(&of_child, ending_signals[i]);
   sigaddset(&of_child, SIGUSR1);  // launchers send it to the group of a rank; it is for the rank
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -147,13 +158,7 @@ static int compile_into(const compilation *c, const char *library) {
   if (status < 0) fprintf(stderr, "rec %s: %s: %s\n", request->command, recc, strerror(errno));
   if (status > 128 && !ending_signal)
     fprintf(stderr, "rec %s: %s ended with signal %d\n", request->command, recc, status - 128);
-  if (ending_signal) {
-    // recc has ended; so shall this program, once the folder is gone.
-    char *slash = strrchr((char *)library, '/');
-    *slash = '\0';
-    remove_folder(library);
-    raise(ending_signal);
-  }
+  if (ending_signal) raise(ending_signal);  // ends this program once the folder is gone
   return status ? EXIT_USAGE : 0;
 }
 
@@ -229,6 +234,8 @@ static int make_shared_library(const module_request *request, const rec_module *
 static int compile(const module_request *request, const rec_module *carrier, bool exported,
                    rec_module **module) {
   char folder[PATH_MAX];
+  sigset_t before;
+  block_ending_signals(&before);
   bool made = make_build_folder(folder, sizeof folder);
   rec_status failed =
       made ? REC_OK
@@ -238,6 +245,7 @@ static int compile(const module_request *request, const rec_module *carrier, boo
   if (status == 0) status = make_shared_library(request, carrier, exported, library.text);
   if (status == 0) status = open_variant(request, library.text, module);
   if (made) remove_folder(folder);
+  sigprocmask(SIG_SETMASK, &before, NULL);
   return status;
 }
 
