@@ -82,7 +82,6 @@ static rec_status allocate_trainer(trainer *t) {
   trainer_internals *in = t->in;
   int64_t size = t->of.n->element_size, shards = in->share.own.end - in->share.own.first,
           tokens = in->share.rows * t->block->context;
-  t->weights = trainer_zeroed(t, m->parameter_elements);
   in->batch.tokens = trainer_list(t, tokens, sizeof *in->batch.tokens);
   in->batch.targets = trainer_list(t, tokens, sizeof *in->batch.targets);
   in->run.losses = trainer_list(t, shards * in->share.segments, sizeof *in->run.losses);
@@ -97,6 +96,7 @@ static rec_status allocate_trainer(trainer *t) {
   t->memory.data = tokens * 4;
   pieces_new(t);
   initial_states_new(t);
+  t->weights = trainer_zeroed(t, m->parameter_elements);
   if (in->memory.failed) return rec_no_memory();
   int64_t sums = in->share.segments + t->layer_count + 1 + starts_number_count(m, t->block);
   in->record.sums = trainer_list(t, sums, sizeof *in->record.sums);
@@ -123,7 +123,22 @@ static void make_state_gradients(trainer *t, int lanes, int64_t sequences) {
   t->memory.states += room * lanes * size;
 }
 
-static rec_status too_large(const trainer *t, const executor_form *form) {
+// All but the activations.
+static rec_status too_large(const trainer *t) {
+  const trainer_memory *m = &t->memory;
+  const double mib = 1 << 20;
+  bool is_batch = m->states + m->data > m->weights;
+  return rec_fail(
+      REC_ERROR_MEMORY,
+      "expected %.1f MiB of memory for train %s, found less: weights %.1f, gradients "
+      "%.1f, moments %.1f, states %.1f, batch %.1f; raise the limit (ulimit -v), or take "
+      "a smaller %s",
+      (double)trainer_bytes(m) / mib, t->block->name, (double)m->weights / mib,
+      (double)m->gradients / mib, (double)m->moments / mib, (double)m->states / mib,
+      (double)m->data / mib, is_batch ? "batch" : "model");
+}
+
+static rec_status activations_too_large(const trainer *t, const executor_form *form) {
   executor_bytes_needed of;
   rec_status status =
       executor_need(&t->of, form, ranks_time(t->ranks), ranks_time_count(t->ranks), &of);
@@ -162,7 +177,8 @@ static rec_status make_executors(trainer *t) {
   rec_status status = compute_is_host(t->of.where) ? blas_reserve(in->run.lanes) : REC_OK;
   if (status) return status;
   for (int i = 0; !status && i < in->run.lanes; i++) status = make_lane(t, form, i);
-  if (status == REC_ERROR_MEMORY && compute_is_host(t->of.where)) status = too_large(t, &form);
+  if (status == REC_ERROR_MEMORY && compute_is_host(t->of.where))
+    status = activations_too_large(t, &form);
   t->memory.spared = t->of.model->row * sequences * t->block->context * in->run.lanes *
                      in->run.under_way * (t->of.n->element_size - t->of.n->token_size);
   make_state_gradients(t, in->run.lanes, sequences);
@@ -204,6 +220,7 @@ rec_status trainer_new(trained_model of, const train_block *block, const trainer
   t->in = calloc(1, sizeof *t->in);
   rec_status status = t->in ? plan_training(t) : rec_no_memory();
   if (!status) status = allocate_trainer(t);
+  if (status == REC_ERROR_MEMORY && compute_is_host(of.where)) status = too_large(t);
   if (!status) status = make_executors(t);
   if (!status) status = pieces_make_rooms(t);
   if (!status) status = spent_open(t);
