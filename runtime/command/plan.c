@@ -108,7 +108,12 @@ static rec_status resize(const plan_command_request *r, train_block *b) {
                   b->name, SEGMENT_STEPS, (long long)b->segments, (long long)b->context);
 }
 
-// A rank goes through its segments layer by layer, so that activations leave the cache between two
+static rec_status make_plot_folder(const plan_command_request *r) {
+  bool missing = r->plot && mkdir(r->plot, 0777) && errno != EEXIST;
+  return missing ? rec_file_failed(r->plot) : REC_OK;
+}
+
+// The folder is made once all files are read, and before anything is measured. A rank goes through its segments layer by layer, so that activations leave the cache between two
 // operations.
 static rec_status find_times(const plan_command_request *r, const predicted_program *p,
                              op_times *times) {
@@ -116,7 +121,9 @@ static rec_status find_times(const plan_command_request *r, const predicted_prog
   const leaves *l = &p->leaves;
   int64_t sequences = (p->block->batch + l->shards - 1) / l->shards;
   int segments = l->segments < MOST_SEGMENTS ? l->segments : MOST_SEGMENTS;
-  if (r->times) return op_times_read(r->times, p->of.model, times);
+  rec_status status = r->times ? op_times_read(r->times, p->of.model, times) : REC_OK;
+  if (!status) status = make_plot_folder(r);
+  if (status || r->times) return status;
   return op_times_measure(&p->of, p->block, sequences, p->block->context / l->segments, segments,
                           times);
 }
@@ -167,12 +174,9 @@ static int run_session(session *s, void *request) {
   return plan_block(s, r, block) ? report_failure("plan") : 0;
 }
 
-// Before anything is measured.
 static rec_status check_plan_outputs(const plan_command_request *r) {
   output_note_input_path(r->times);
-  rec_status status = r->plot ? predictions_may_draw(r->plot, r->again) : REC_OK;
-  bool missing = !status && r->plot && mkdir(r->plot, 0777) && errno != EEXIST;
-  return missing ? rec_file_failed(r->plot) : status;
+  return r->plot ? predictions_may_draw(r->plot, r->again) : REC_OK;
 }
 
 // *speaks: this process is to go on; the other ranks of a job have done their part.
