@@ -6,6 +6,7 @@
 //    "data": "1000 tokens, 56ab..", "settings": {"lr": 0.003, ..}, "began from": "base 78cd.."}
 #include "runtime/train/identity.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,35 @@ static void compare_identity(changes *c, const char *group, const cJSON *was, co
   cJSON_ArrayForEach(item, was) if (!json_get(now, item->string)) put_change(c, group, item, NULL);
 }
 
+static double number_of(const cJSON *object, const char *key) {
+  const cJSON *item = json_get(object, key);
+  return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+// Counts of steps that are the same share of all steps, within the rounding to whole ones.
+static bool is_same_share(const cJSON *was, const cJSON *now, const char *key) {
+  double share = number_of(now, "steps") / number_of(was, "steps"),
+         wrong = number_of(was, key) * share - number_of(now, key);
+  return fabs(wrong) <= 0.5 + 0.5 * share;
+}
+
+// With other steps, what follows from them is no change of its own: shares of all steps, and the
+// end of the last initial states.
+static void forget_shares_of_steps(cJSON *was, cJSON *now) {
+  static const char *const shares[] = {"warmup", "decay"};
+  cJSON *both[] = {was, now}, *range;
+  if (cJSON_Compare(json_get(was, "steps"), json_get(now, "steps"), true)) return;
+  for (int i = 0; i < 2; i++) {
+    if (!is_same_share(was, now, shares[i])) continue;
+    cJSON_DeleteItemFromObjectCaseSensitive(was, shares[i]);
+    cJSON_DeleteItemFromObjectCaseSensitive(now, shares[i]);
+  }
+  for (int i = 0; i < 2; i++) cJSON_ArrayForEach(range, json_get(both[i], "initial_state")) {
+      if (cJSON_Compare(json_get(range, "to"), json_get(both[i], "steps"), true))
+        cJSON_DeleteItemFromObjectCaseSensitive(range, "to");
+    }
+}
+
 // Of another model nothing is the same: its name and sizes say enough.
 static void compare_all(changes *c, cJSON *was, cJSON *now) {
   static const char *const parts[] = {"layers", "formulas", "weights"};
@@ -184,6 +214,7 @@ static void compare_all(changes *c, cJSON *was, cJSON *now) {
     cJSON_DeleteItemFromObjectCaseSensitive(was, parts[i]);
     cJSON_DeleteItemFromObjectCaseSensitive(now, parts[i]);
   }
+  forget_shares_of_steps(json_get(was, "settings"), json_get(now, "settings"));
   compare_identity(c, "", was, now);
 }
 
