@@ -181,10 +181,11 @@ static rec_status keep_checkpoint(const loop *l, rec_status status) {
   int64_t step, steps;
   char text[2048];
   snprintf(text, sizeof text, "%s", rec_message());
-  if (!rec_file_is_there(l->checkpoint.text) ||
-      checkpoint_progress(l->checkpoint.text, &step, &steps))
-    return rec_fail(status, "%s; no checkpoint was written yet", text);
-  return rec_fail(status, "%s; the checkpoint after %lld steps is kept", text, (long long)step);
+  const char *const files[] = {l->checkpoint.text, l->previous.text};
+  for (int i = 0; i < 2; i++)
+    if (rec_file_is_there(files[i]) && !checkpoint_progress(files[i], &step, &steps))
+      return rec_fail(status, "%s; the checkpoint after %lld steps is kept", text, (long long)step);
+  return rec_fail(status, "%s; no checkpoint was written yet", text);
 }
 
 static bool checkpoint_due(const loop *l) {
@@ -263,8 +264,9 @@ static void remove_parts(const char *folder) {
   if (entries) closedir(entries);
 }
 
-// Removes the tables of an evaluation, which describe the model that is replaced.
-static void remove_tables(const char *folder) {
+// Removes the files of an evaluation, which describe the model that is replaced.
+static void remove_judgement(const char *folder) {
+  events_remove_from(folder, 0);
   DIR *entries = opendir(folder);
   for (struct dirent *e; entries && (e = readdir(entries));)
     if (rec_ends_with(e->d_name, ".csv")) unlinkat(dirfd(entries), e->d_name, 0);
@@ -278,7 +280,8 @@ static rec_status remove_run(const loop *l) {
     if (unlink(files[i]) && errno != ENOENT) return rec_file_failed(files[i]);
   for (int i = 0; i < l->s->program->evaluate_count; i++) {
     const evaluate_block *e = &l->s->program->evaluates[i];
-    if (!strcmp(e->after, l->t->block->name)) remove_tables(session_path(l->s, NULL, e->name).text);
+    if (!strcmp(e->after, l->t->block->name))
+      remove_judgement(session_path(l->s, NULL, e->name).text);
   }
   return REC_OK;
 }

@@ -114,7 +114,7 @@ rec_status events_put(FILE *file, int64_t step, const event_scalar *scalars, int
 
 // ---- files --------------------------------------------------------------------------------------
 
-static void remove_from(const char *folder, int64_t step) {
+void events_remove_from(const char *folder, int64_t step) {
   DIR *entries = opendir(folder);
   for (struct dirent *e; entries && (e = readdir(entries));) {
     if (strncmp(e->d_name, prefix, sizeof prefix - 1) != 0) continue;
@@ -130,10 +130,10 @@ static rec_status put_event_file_head(FILE *file, int64_t step) {
   return status ? status : put_event(file, step, 7, start, sizeof start);
 }
 
-// A new file: remove_from has taken away what was there.
+// A new file: events_remove_from has taken away what was there.
 rec_status events_open(const char *folder, int64_t step, FILE **made) {
   file_path path = rec_path("%s/%s%010" PRId64, folder, prefix, step);
-  remove_from(folder, step);
+  events_remove_from(folder, step);
   int handle = open(path.text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   *made = handle < 0 ? NULL : fdopen(handle, "w");
   if (*made) return put_event_file_head(*made, step);
