@@ -244,7 +244,7 @@ static bool check_entry_cover(train_settings *k, int64_t from, int64_t to, int64
     return diag_error(k->b->diag, where, "expected %s from %lld on, found %s: %lld..%lld", what,
                       (long long)expected, wrong, (long long)from, (long long)to);
   if (to > from && to <= end && (!last || to == end)) return true;
-  const char *wanted = to <= from ? "a range that is not empty"
+  const char *wanted = to <= from ? "a range that is not empty within"
                        : to > end ? "a range inside all"
                                   : "the last range to reach the end of all";
   return diag_error(k->b->diag, where, "expected %s %s 0..%lld, found %lld..%lld", wanted, what,
