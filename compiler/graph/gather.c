@@ -328,9 +328,9 @@ static value_id extract(extraction *x, value_id v);
 static value_id extract_lag(extraction *x, const typed_value *value) {
   graph_builder *b = x->g->b;
   const typed_lag *lag = &b->trunk->lags.items[value->index];
+  value_id from = extract(x, lag->source);  // first: what is lagged may have lags of its own
   int place = 0;
   while (place < x->lag_from.count && x->lag_from.items[place] != value->index) place++;
-  value_id from = extract(x, lag->source);
   if (place == x->lag_from.count) {
     const typed_value *s = &x->body->values.items[from];
     bool input = s->op == VALUE_INPUT;
