@@ -55,8 +55,8 @@ static void add_sources(emitter *e, ir spread, ir from, ir i, ir sum) {
 }
 
 static void make_number(emitter *e, ir spread, ir i) {
-  ir sum = real_slot(e, real_number(e, 0, 0), "sum"), from = SPREAD(e->data, from);
-  ir to = element(e, e->real, SPREAD(e->data, to), i), given = is_given(e, from);
+  ir from = SPREAD(e->data, from), to = element(e, e->real, SPREAD(e->data, to), i);
+  ir given = is_given(e, from), sum = real_slot(e, real_number(e, 0, 0), "sum");
   emit_branch adds =
       branch_begin(e, int_compare(e, LLVMIntNE, SPREAD(e->i64, adds), integer(e, 0)));
   real_add_to(e, sum, load_real(e, to, 0));
