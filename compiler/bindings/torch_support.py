@@ -922,7 +922,8 @@ class _Graph:
         """given: tokens, or the inputs of a layer. Logits or outputs, and the states behind."""
         leading = 1 if step else 2
         dtype, wide = _types_of(module, given[0])
-        states, behind, rows = states or {}, {}, {}
+        states, behind, rows = {} if states is None else states, {}, {}
+        self.check_states(states)
         for port, tensor in zip(self.inputs, given):
             self.check(port, tensor, leading)
             rows[port.tensor] = port.to_row(tensor, leading)
@@ -954,6 +955,17 @@ class _Graph:
             listed = ", ".join(["batch", "time"][:leading] + [str(size) for size in port.axes])
             raise ValueError(f"{self.name}: {port.name}: expected shape [{listed}], found "
                              f"{list(tensor.shape)}")
+
+    def check_states(self, states: dict) -> None:
+        """A state that is given under another name would start as if none were given."""
+        if not isinstance(states, dict):
+            raise TypeError(f"{self.name}: states: expected a dict of tensors, found "
+                            f"{type(states).__name__}")
+        names = [state["name"] for state in self.states]
+        for name in states:
+            if name not in names:
+                there = ", ".join(names[:4] + [".."] * (len(names) > 4)) or "none"
+                raise ValueError(f"{self.name}: states: expected {there}, found {name}")
 
     def start(self, module: torch.nn.Module, state: dict, states: dict, dtype: torch.dtype,
               tokens: torch.Tensor, offsets) -> Optional[torch.Tensor]:

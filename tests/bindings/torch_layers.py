@@ -96,6 +96,14 @@ for name, wrong in (("u", (draw(2, 19, 2, 3), *inputs[1:])), ("skip", (inputs[0]
         check(f"{name} of another shape", False)
     except ValueError as mistake:
         check(f"{name} of another shape: {mistake}", str(mistake).startswith(f"Gates: {name}: expected shape [batch, time"))
+for kind, text, wrong in ((ValueError, "Gates: states: expected s, z, skip.lag, found S", {"S": states["s"]}),
+                          (TypeError, "Gates: states: expected a dict of tensors, found Tensor", states["s"])):
+    for call, at in ((layer, slice(None)), (layer.step, 0)):
+        try:
+            call(*(x[:, at] for x in inputs), wrong)
+            check(f"states of another name or kind: {text}", False)
+        except kind as mistake:
+            check(f"states of another name or kind: {mistake}", str(mistake) == text)
 
 # ---- starts ------------------------------------------------------------------------------------------------------------------
 
