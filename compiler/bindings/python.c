@@ -35,15 +35,20 @@ static const char *python_dtype(const python_recurrence *r, int memory) {
   return python_type(abi_number_type(python_memory(r, memory), r->dtype));
 }
 
+static bool has_type_before(const python_function *f, int memory, int variant) {
+  const char *type = python_dtype(&f->variants.items[variant], memory);
+  for (int i = 0; i < variant; i++)
+    if (strcmp(python_dtype(&f->variants.items[i], memory), type) == 0) return true;
+  return false;
+}
+
 // The types of all variants: "float32 or bfloat16".
 static const char *dtypes_text(arena *a, const python_function *f, int memory) {
-  const char *text = "";
-  for (int i = 0; i < f->variants.count; i++) {
-    const char *type = python_dtype(&f->variants.items[i], memory);
-    if (!strstr(text, arena_printf(a, "%s ", type)))
-      text = arena_printf(a, "%s%s%s ", text, *text ? "or " : "", type);
-  }
-  return arena_printf(a, "%.*s", (int)strlen(text) - 1, text);
+  const char *text = python_dtype(&f->variants.items[0], memory);
+  for (int i = 1; i < f->variants.count; i++)
+    if (!has_type_before(f, memory, i))
+      text = arena_printf(a, "%s or %s", text, python_dtype(&f->variants.items[i], memory));
+  return text;
 }
 
 bool python_is_chosen(const python_recurrence *r, int axis) {
