@@ -176,7 +176,7 @@ static rec_status keep_tokenizer(const session *s, const train_block *block,
   return status;
 }
 
-// The run of a block that has ended.
+// The run of a block that has ended. Where a disk has no room for the weights, all stays as it was.
 static rec_status write_run(session *s, const train_block *block, const fitting *f,
                             const import_request *r) {
   char *text = NULL;
@@ -186,9 +186,9 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
   if (!status && !r->again) status = check_run(s, block, f);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = whole_file_read(rec_path("%s/config.json", r->folder).text, &text);
+  if (!status) status = checkpoint_save_weights(&f->of, f->weights, NULL, model.text);
   if (!status)
     status = whole_file_write(session_path(s, block->name, "config.json").text, text, strlen(text));
-  if (!status) status = checkpoint_save_weights(&f->of, f->weights, NULL, model.text);
   if (!status) status = keep_tokenizer(s, block, r);
   if (!status)
     printf("import %s: %s, %lld weights in %d tensors\nprogram: %s\nweights: %s\n", r->folder,
