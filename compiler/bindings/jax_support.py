@@ -5,8 +5,8 @@ import numpy as np
 from jax.experimental.custom_partitioning import ArrayMapping, custom_partitioning, SdyShardingRule
 from jax.sharding import NamedSharding, PartitionSpec
 
-from common import (_choose, _CUDA, _HASH, _library, math, _measure, NamedTuple, Optional, _or_type, RecError, _Recurrence, _Row,
-                    _Sizes)
+from common import (_choose, _CUDA, _HASH, _library, math, _measure, NamedTuple, Optional, _or_type, re, RecError, _Recurrence,
+                    _Row, _Sizes)
 
 # ---- arrays --------------------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ def _target(symbol: str, entry: str) -> str:
             try:
                 jax.ffi.register_ffi_target(name, handler, platform=platform)
             except Exception as reason:  # a copy of this file has registered its own copy of the same library
-                if "already registered" not in str(reason).lower():
+                if not re.search("already registered|duplicate", str(reason).lower()):
                     raise
         _targets.add(name)
     return name

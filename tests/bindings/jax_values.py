@@ -8,7 +8,9 @@ But for `full`, half of the recurrences are compared with their scans, which REC
 import functools
 import math
 import os
+import shutil
 import sys
+import tempfile
 import threading
 import time
 
@@ -471,7 +473,11 @@ got = [None] * 4
 threads = [threading.Thread(target=lambda i=i: got.__setitem__(i, [every.gla(*given).y for _ in range(20)])) for i in range(4)]
 [t.start() for t in threads], [t.join() for t in threads]
 check("four threads", all(bool((x == found.y).all()) for several in got for x in several))
-all_close("a second copy", load(os.path.join(sys.argv[1], "all")).gla(*given), want)
+all_close("loaded again", load(os.path.join(sys.argv[1], "all")).gla(*given), want)
+with tempfile.TemporaryDirectory() as elsewhere:
+    copy = load(shutil.copytree(os.path.join(sys.argv[1], "all"), os.path.join(elsewhere, "copy")))
+    tried("a copy in another folder", lambda: all_close("a copy in another folder", slopes_of(library(copy, "gla"), *given),
+                                                        slopes_of(ours, *given), 0))
 side = jax.jit(lambda *x: (every.gla(*x).y, every.gla(*(2 * t for t in x)).y, every.ssd(*several).y))
 all_close("calls side by side", side(*given), (every.gla(*given).y, every.gla(*(2 * t for t in given)).y, every.ssd(*several).y))
 wider = [jnp.concatenate([x, x[..., :2]], -1) if x.shape[-1] == K else x for x in inputs]
