@@ -269,10 +269,9 @@ class _Differentiated(torch.autograd.Function):
         *operands, offsets, saved = ctx.saved_tensors
         wanted = ctx.needs_input_grad[3:]
         arguments = (ctx.functions, ctx.step, _bits(wanted), offsets, saved, len(operands), *operands, *cotangents)
-        if torch._C._are_functorch_transforms_active():  # vmap over cotangents
+        # vmap over cotangents, or create_graph
+        if torch._C._are_functorch_transforms_active() or _is_differentiated(arguments[6:]):
             gradients = _MappedBackward.apply(*arguments)
-        elif _is_differentiated(arguments[6:]):
-            gradients = _Once.apply(*arguments)
         else:
             gradients = ctx.functions.gradients(*arguments[1:])
         return None, None, None, *(gradient if want else None for gradient, want in zip(gradients, wanted))
@@ -280,19 +279,6 @@ class _Differentiated(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, *tangents):
         raise _no_tangents(ctx.functions.name)
-
-
-class _Once(torch.autograd.Function):
-    """A backward whose results cannot be differentiated again, and say so."""
-
-    @staticmethod
-    def forward(ctx, functions, *arguments):
-        ctx.name = functions.name
-        return functions.gradients(*arguments)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        raise _no_second(ctx.name)
 
 
 # ---- transforms of torch.func --------------------------------------------------------------------------------------------
@@ -339,6 +325,8 @@ class _Mapped(torch.autograd.Function):
 
 
 class _MappedBackward(torch.autograd.Function):
+    """A backward whose results cannot be differentiated again, and say so."""
+
     @staticmethod
     def forward(functions, *arguments):
         return tuple(functions.gradients(*arguments))
@@ -456,26 +444,31 @@ class _Functions:
         operands = [f"Tensor{'?' * row.optional} {row.name}" for row in what.operands]
         cotangents = [f"Tensor? {row.name}" for row in what.cotangents]
         whole, one = operands + ["Tensor? cu_seqlens"], len(what.results)
-        self.op = _operator(f"{symbol}_forward", _schema(whole, one), self.run_forward, self.fake_forward, self.autograd_forward,
-                            self.autocast_forward)
+        self.op = _operator(f"{symbol}_forward", _schema(whole, one), self.run, self.fake,
+                            self.autograd, self.autocast)
         self.save_op = _operator(f"{symbol}_forward_save", _schema(whole, one + 1), self.run_save, self.fake_save)
-        self.step_op = _operator(f"{symbol}_step", _schema(operands, one), self.run_step, self.fake_step, self.autograd_step,
-                                 self.autocast_step)
+        self.step_op = _operator(f"{symbol}_step", _schema(operands, one), self.run, self.fake,
+                                 self.autograd, self.autocast)
         backward = _schema([*whole, "Tensor saved", *cotangents, "int wanted"], len(what.gradients))
         self.backward_op = _operator(f"{symbol}_backward", backward, self.run_backward, self.fake_backward)
-        self.quick = _quick_operator(f"{symbol}_quick_forward", f"rec_torch_{symbol}_forward", _schema(whole, one), self.fake_forward,
+        self.quick = _quick_operator(f"{symbol}_quick_forward", f"rec_torch_{symbol}_forward", _schema(whole, one), self.fake,
                                      self.op)
         self.quick_save = _quick_operator(f"{symbol}_quick_save", f"rec_torch_{symbol}_save", _schema(whole, one + 1), self.fake_save,
                                           self.save_op)
-        self.quick_step = _quick_operator(f"{symbol}_quick_step", f"rec_torch_{symbol}_step", _schema(operands, one), self.fake_step,
+        self.quick_step = _quick_operator(f"{symbol}_quick_step", f"rec_torch_{symbol}_step", _schema(operands, one), self.fake,
                                           self.step_op)
         self.quick_backward = _quick_operator(f"{symbol}_quick_backward", f"rec_torch_{symbol}_backward", backward, self.fake_backward,
                                               self.backward_op)
 
-    # Operators on tensors with numbers. The last argument of a whole call is cu_seqlens.
+    # Operators on tensors with numbers.
 
-    def run(self, entry: str, operands: _Operands, offsets, saves: bool = False):
-        step = entry == "step"
+    def taken(self, arguments: tuple) -> tuple:
+        """Operands of a call, its cu_seqlens, and whether it is a step, which has none."""
+        step = len(arguments) == self.count
+        return arguments[:self.count], None if step else arguments[self.count], step
+
+    def run(self, *arguments, saves: bool = False):
+        operands, offsets, step = self.taken(arguments)
         call = _read_known(self.family, operands, offsets, step)
         first = operands[0]
         results = _new(call, call.what.results, first, step)
@@ -483,17 +476,11 @@ class _Functions:
         run = _Run(call, step)
         run.read(call.what.operands, operands)
         run.write(call.what.results, results)
-        run.run(entry, offsets, saved, first.device)
+        run.run("step" if step else "forward", offsets, saved, first.device)
         return _bare([*results, saved] if saves else results)
 
-    def run_forward(self, *arguments):
-        return self.run("forward", arguments[:-1], arguments[-1])
-
     def run_save(self, *arguments):
-        return self.run("forward", arguments[:-1], arguments[-1], saves=True)
-
-    def run_step(self, *operands):
-        return self.run("step", operands, None)
+        return self.run(*arguments, saves=True)
 
     def split(self, arguments: tuple) -> tuple:
         """Arguments of a backward: operands, offsets, saved, cotangents, wanted."""
@@ -518,7 +505,8 @@ class _Functions:
 
     # Fakes: shapes and types alone.
 
-    def fake(self, operands: _Operands, offsets, step: bool = False, saves: bool = False):
+    def fake(self, *arguments, saves: bool = False):
+        operands, offsets, step = self.taken(arguments)
         call = _read(self.family, operands, offsets, step)
         first = operands[0]
         results = _new(call, call.what.results, first, step)
@@ -526,14 +514,8 @@ class _Functions:
             results.append(first.new_empty(_saved_bytes(call, first.device.type == "cpu"), dtype=torch.uint8))
         return _bare(results)
 
-    def fake_forward(self, *arguments):
-        return self.fake(arguments[:-1], arguments[-1])
-
     def fake_save(self, *arguments):
-        return self.fake(arguments[:-1], arguments[-1], saves=True)
-
-    def fake_step(self, *operands):
-        return self.fake(operands, None, step=True)
+        return self.fake(*arguments, saves=True)
 
     def fake_backward(self, *arguments):
         operands, offsets, _, _, wanted = self.split(arguments)
@@ -541,25 +523,17 @@ class _Functions:
 
     # Autograd: what compiled graphs and exported programs come to.
 
-    def autograd(self, op, operands: _Operands, offsets, step: bool):
+    def autograd(self, *arguments):
+        operands, offsets, step = self.taken(arguments)
         if _forward_ad._current_level >= 0 or _is_differentiated(operands):
             return _bare(_Differentiated.apply(self, step, offsets, *operands))
         with torch._C._AutoDispatchBelowAutograd():
-            return op(*operands) if step else op(*operands, offsets)
+            return (self.step_op if step else self.op)(*arguments)
 
-    def autograd_forward(self, *arguments):
-        return self.autograd(self.op, arguments[:-1], arguments[-1], False)
-
-    def autograd_step(self, *operands):
-        return self.autograd(self.step_op, operands, None, True)
-
-    def autocast_forward(self, *arguments):
+    def autocast(self, *arguments):
+        operands, _, step = self.taken(arguments)
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
-            return self.op(*_cast(self.family, arguments[:-1]), arguments[-1])
-
-    def autocast_step(self, *operands):
-        with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
-            return self.step_op(*_cast(self.family, operands))
+            return (self.step_op if step else self.op)(*_cast(self.family, operands), *arguments[self.count:])
 
     def quickly(self, quick, operator, *arguments):
         """What the quick operator returns. Where it fails, the other one says what is wrong, or does what the kernel cannot."""
