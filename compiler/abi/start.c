@@ -101,7 +101,7 @@ void start_program(const char *name, int status) {
   watch_stack(name, status);
 }
 
-// A reason that is long past is found by another line.
+// When output was lost earlier, errno no longer says why: the write of one more line does.
 int end_program(const char *name, int status, int failed) {
   bool lost = ferror(stdout);
   errno = 0;

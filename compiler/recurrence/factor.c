@@ -118,7 +118,7 @@ static bool collect_summands(const builder *b, value_id id, bool negative, summa
   return fits;
 }
 
-// Whether there was a gate times a sum; then its terms have the gate.
+// Replaces each gate times a sum by the terms of the sum, each with the gate. Was there any?
 static bool open_gated_sums(const builder *b, summands *all) {
   summands opened = {0};
   for (int i = 0; i < all->count; i++) {

@@ -113,8 +113,8 @@ static rec_status make_plot_folder(const plan_command_request *r) {
   return missing ? rec_file_failed(r->plot) : REC_OK;
 }
 
-// The folder is made once all files are read, and before anything is measured. A rank goes through
-// its segments layer by layer, so that activations leave the cache between two operations.
+// The folder of the pictures is made once all files are read, before anything is measured. A rank
+// goes through its segments layer by layer: activations leave the cache between two operations.
 static rec_status find_times(const plan_command_request *r, const predicted_program *p,
                              op_times *times) {
   enum { MOST_SEGMENTS = 4 };

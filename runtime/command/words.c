@@ -73,7 +73,7 @@ static void read_device(words *w, const char *name, module_request *request) {
   usage_error(w, "expected host, simt or cuda after `--device`, found `%s`", name);
 }
 
-// Of a file or a folder.
+// Does the option take the name of a file or a folder? `value` is what the usage calls it.
 static bool is_place(const char *value) {
   return strstr(value, "DIR") || strstr(value, "FILE") || strstr(value, "PATH");
 }

@@ -195,7 +195,7 @@ rec_status writer_read(writer *w, const char *text, const char *path) {
 
 // ---- writing ------------------------------------------------------------------------------------
 
-// A character has one byte that continues none.
+// Counts the characters that it prints: each has one byte that continues no other.
 static bool print_bytes(writer *w, const char *bytes, size_t size) {
   for (size_t i = 0; i < size && w->kind != TEXT_WORDS; i++)
     w->written += w->kind == TEXT_BYTES || (bytes[i] & 0xC0) != 0x80;

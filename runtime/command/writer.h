@@ -32,7 +32,7 @@ typedef struct writer {
   size_t part_size;
   int64_t number;  // that the digits read so far begin, or -1
   double *logits;  // NULL, or room for those that each token was drawn from
-  // Written is what was drawn, without what ends the text; of words, without the one that ends it.
+  // Tokens read from the prompt, drawn from logits, and written: those drawn but the ending ones.
   int64_t read, drawn, written;
   double read_seconds, written_seconds;
 } writer;
