@@ -60,11 +60,14 @@ typedef struct graph_builder {
   axis_order embedding_order;
 } graph_builder;
 
+typedef enum binding_kind { BINDING_GIVEN, BINDING_LET, BINDING_CARRIED } binding_kind;
+
 typedef struct binding {
   const char *name;
   value_id value;
   span span;
-  bool is_let, used;
+  binding_kind kind;
+  bool used;
 } binding;
 
 // Where a lag buffer of a body was made: values are lifted later, when a repeat may be over.

@@ -207,7 +207,7 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
 static bool is_token_input(instance *in, const ast_expr *e) {
   if (!in->model || e->kind != AST_NAME) return false;
   vec_each(binding, known, in->bindings) {
-    if (known->name != e->name.text || known->is_let) continue;
+    if (known->name != e->name.text || known->kind != BINDING_GIVEN) continue;
     if (in->body->values.items[known->value].op != VALUE_INPUT) continue;
     sema_note_name(in->b->program->sema, &e->name, known->span, "input");
     return known->used = true;

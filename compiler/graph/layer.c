@@ -9,14 +9,15 @@
 
 // ---- names -----------------------------------------------------------------------------------
 
-static void add_binding(instance *in, const char *name, value_id value, span where, bool is_let) {
-  vec_push(in->b->arena, &in->bindings, (binding){name, value, where, is_let, false});
+static void add_binding(instance *in, const char *name, value_id value, span where,
+                        binding_kind kind) {
+  vec_push(in->b->arena, &in->bindings, (binding){name, value, where, kind, false});
 }
 
 static bool bind_let(instance *in, const layer_target *target, sema_operand operand) {
   value_id value = sema_value(in->scope, operand);
   if (!sema_bind_let(in->scope, target->name, target->span, value)) return false;
-  add_binding(in, target->name, value, target->span, true);
+  add_binding(in, target->name, value, target->span, BINDING_LET);
   return true;
 }
 
@@ -91,7 +92,7 @@ static bool declare_input(instance *in, const ast_decl *decl, const value_id *ar
                         set_text(b->arena, b->trunk, found->axes));
     set_tensor_value(in, argument);
   }
-  add_binding(in, tensor.name, last_tensor_value(in), decl->name.span, false);
+  add_binding(in, tensor.name, last_tensor_value(in), decl->name.span, BINDING_GIVEN);
   return true;
 }
 
@@ -112,7 +113,7 @@ static bool declare_param(instance *in, const ast_decl *decl) {
   parameter_complex(b, parameter, tensor.complex);
   set_tensor_value(
       in, trunk_add_param(in, tensor.name, order, tensor.complex, (graph_use){parameter, 0}));
-  add_binding(in, tensor.name, last_tensor_value(in), decl->name.span, false);
+  add_binding(in, tensor.name, last_tensor_value(in), decl->name.span, BINDING_GIVEN);
   return true;
 }
 
@@ -168,16 +169,21 @@ static bool right_side(instance *in, const ast_expr *value, const layer_target *
 
 // ---- repeat ----------------------------------------------------------------------------------
 
-static sema_scope *inner_scope(instance *in, const ast_expr *e, const value_id *carried,
-                               const char *label) {
+// A repeat in a repeat may carry a name that the outer one carries, too.
+static bool is_carried_anew(const instance *in, int place) {
+  const binding *outer = &in->bindings.items[place];
+  for (int i = place + 1; i < in->bindings.count && outer->kind == BINDING_CARRIED; i++)
+    if (in->bindings.items[i].name == outer->name) return true;
+  return false;
+}
+
+static sema_scope *inner_scope(instance *in) {
   sema_scope *scope = sema_scope_new(in->b->program->sema, in->item->file, in->body);
   sema_scope_set_hook(scope, layer_call, in);
-  vec_each(const binding, known, in->bindings)
+  for (int i = 0; i < in->bindings.count; i++) {
+    const binding *known = &in->bindings.items[i];
+    if (is_carried_anew(in, i)) continue;
     if (!sema_bind_let(scope, known->name, known->span, known->value)) return NULL;
-  for (int i = 0; i < e->repeat.carried.count; i++) {
-    const ast_binding *name = &e->repeat.carried.items[i];
-    if (name->name.text == label) continue;
-    if (!sema_bind_let(scope, name->name.text, name->name.span, carried[i])) return NULL;
   }
   return scope;
 }
@@ -245,7 +251,7 @@ static bool repeat_once(instance *in, const ast_expr *e, int carried_count, cons
 }
 
 static void warn_unused(instance *in, const binding *known) {
-  if (known->is_let && !known->used && !sema_is_used(in->scope, known->name))
+  if (known->kind == BINDING_LET && !known->used && !sema_is_used(in->scope, known->name))
     diag_unused_warning(in->b->diag, known->span, "'%s' is never used", known->name);
 }
 
@@ -254,7 +260,11 @@ static bool repeat_instance(instance *in, const ast_expr *e, int carried_count, 
                             const value_id *carried, value_id *next) {
   sema_scope *outer_scope = in->scope;
   int outer_bindings = in->bindings.count;
-  sema_scope *scope = inner_scope(in, e, carried, label);
+  for (int i = 0; i < e->repeat.carried.count; i++) {
+    const ast_name *name = &e->repeat.carried.items[i].name;
+    if (name->text != label) add_binding(in, name->text, carried[i], name->span, BINDING_CARRIED);
+  }
+  sema_scope *scope = inner_scope(in);
   if (!scope) return false;
   in->scope = scope;
   bool good = repeat_once(in, e, carried_count, label, carried, next);
@@ -365,7 +375,7 @@ static bool assign_output(instance *in, const ast_name *name, const ast_expr *va
       !fits_target(in, &target, values.items[0], "the output"))
     return false;
   in->outputs.items[place] = sema_value(in->scope, values.items[0]);
-  add_binding(in, name->text, in->outputs.items[place], name->span, false);
+  add_binding(in, name->text, in->outputs.items[place], name->span, BINDING_GIVEN);
   in->bindings.items[in->bindings.count - 1].used = true;
   return sema_bind_let(in->scope, name->text, name->span, in->outputs.items[place]);
 }
@@ -455,7 +465,7 @@ static void check_leftovers(instance *in) {
                in->item->name);
   vec_each(const binding, known, in->bindings) {
     if (known->used || sema_is_used(in->scope, known->name)) continue;
-    if (known->is_let)
+    if (known->kind == BINDING_LET)
       diag_unused_warning(b->diag, known->span, "'%s' is never used", known->name);
     else
       diag_unused_error(b->diag, known->span, "expected a use of '%s', found none; remove it",
