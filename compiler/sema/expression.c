@@ -441,7 +441,8 @@ static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e)
       break;
     case AST_REPEAT:
       found = "repeat";
-      hint = "; it occurs in layers and models only";
+      hint = scope->hook ? "; it is the whole right side of a let: let y = repeat ..."
+                         : "; it occurs in layers and models only";
       break;
     case AST_MIX: found = "mix"; break;
     case AST_AXES: found = "axes in brackets"; break;
