@@ -256,14 +256,14 @@ class Body:
             return f"normalize[{axis}]({x})", lambda env: (lambda e: e / np.sqrt(total(e * e, axis) + 1e-6))(of(env))
         if kind < 0.56 and len(axes) < 3:
             more = r.choice([a for a in "DEHKV" if a not in axes])
-            (x, of_x), (y, of_y) = self.expression(axes, depth - 1), self.expression(axes + more, depth - 1)
+            (x, of), y, s = self.expression(axes, depth - 1), self.value(axes + more), self.p.name("s")
 
             def fold(env):
-                value, steps = of_x(env), of_y(env)
+                value, steps = of(env), env[y]
                 for i in range(SIZE[more]):
                     value = np.tanh(value + np.take(steps, [i if steps.shape[places(more)[0]] > 1 else 0], places(more)[0]))
                 return value
-            return f"fold[{more}](s = {x}, tanh(s + {y}))", fold
+            return f"fold[{more}]({s} = {x}, tanh({s} + {y}))", fold
         if kind < 0.62:
             (x, of_x), (y, of_y) = self.expression(axes, depth - 1), self.expression(axes, depth - 1)
             part = "".join(a for a in axes if r.random() < 0.6)
@@ -286,8 +286,8 @@ class Body:
             return self.p.random.choice(found)
         return self.let(axes) if self.p.random.random() < 0.5 or not axes else self.linear(axes)
 
-    def bind(self, axes):
-        name = self.p.name("v")
+    def bind(self, axes, letter="v"):  # q: made of params alone
+        name = self.p.name(letter)
         self.scope[name] = axes
         return name, f"{name}[{','.join(axes)}]" if axes else name
 
@@ -300,7 +300,7 @@ class Body:
 
     def linear(self, axes=None):
         r = self.p.random
-        source = r.choice([n for n, a in self.scope.items() if a and n[0] != "p"])
+        source = r.choice([n for n, a in self.scope.items() if a and n[0] not in "pq"])
         of, weight, bias = self.scope[source], self.p.name("w"), r.random() < 0.4
         parts = [axes or self.p.axes() for _ in range(1 if axes or r.random() < 0.6 else r.choice([2, 3]))]
         made = [(*self.bind(a), a) for a in parts]
@@ -355,7 +355,8 @@ class Body:
 
         def action(env, weights, path):
             x = env[source] + np.zeros([1, *(SIZE[a] if a in axes else 1 for a in AXES)])
-            env[name] = x / np.sqrt(mean(x * x, over) + 1e-5) * spread(weights[path + weight + ".weight"][None], own)
+            scale = weights[path + weight + ".weight"].reshape(1, *(SIZE[a] for a in own))
+            env[name] = x / np.sqrt(mean(x * x, over) + 1e-5) * spread(scale, own)
 
         shape = f", weight = [{','.join(own)}]" if own != over else ""
         self.add(f"let {written} = rms_norm[{','.join(over)}]({source}{shape}, name = \"{weight}\")", action)
@@ -457,7 +458,7 @@ class Layer:
             body.add(f"param {param}[{','.join(axes)}] ~ normal(0, 1)",
                      lambda env, w, path, param=param, axes=axes: env.update({param: spread(w[path + param][None], axes)}))
         for name, axes in list(body.scope.items()):  # each must be used
-            made, written = body.bind(axes)
+            made, written = body.bind(axes, "q" if name[0] == "p" else "v")
             body.add(f"let {written} = tanh({name})",
                      lambda env, w, path, made=made, name=name: env.update({made: np.tanh(env[name])}))
         body.statements(r.choice([2, 3, 4, 5]))
